@@ -12,8 +12,8 @@ from collections.abc import Callable
 from ratios import beside
 from scipy.stats import beta
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
+from codebound.bounds.risk import OccamFacts
 
 CASES = [
     (0, 1_797, 500),

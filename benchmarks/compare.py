@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from codebound.run.errors import DataError
-from codebound.sample.dataset import Dataset, Scaling
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Sample, Scaling
+from codebound.sample.load import load_sample
 from codebound_networks.reading.loading import load_model
 from codebound_papers.compare.table import compare
 from codebound_papers.measure.record import MeasureSettings
@@ -26,14 +26,14 @@ CASES = [
 ]
 
 
-def sample_of(name: str, shape: tuple[int, ...]) -> Dataset:
+def sample_of(name: str, shape: tuple[int, ...]) -> Sample:
     """The dataset, or random bytes."""
     try:
-        return load_dataset(name)
+        return load_sample(name)
     except DataError:
         random = np.random.default_rng(0)
         x = random.integers(0, 256, size=shape, dtype=np.uint8)
-        return Dataset("random bytes", "train", x, random.integers(0, 10, len(x)), 10, Scaling(divisor=255.0))
+        return Sample("random bytes", "train", x, random.integers(0, 10, len(x)), 10, Scaling(divisor=255.0))
 
 
 def main() -> None:

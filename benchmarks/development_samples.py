@@ -19,7 +19,7 @@ from public_sets import SETS, PublicSet, load, parse, rdata
 from public_sets.__main__ import fetch
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
-from codebound import load_dataset
+from codebound import load_sample
 from codebound.sample.caveats import row_keys
 
 SOURCES = Path(__file__).parents[1] / "src"
@@ -63,7 +63,7 @@ def samples() -> Iterator[tuple[str, NDArray[Any], int]]:
     """Name, inputs and blocks of every sample."""
     known = {"digits": 1, "mnist": 1, "fashion-mnist": 1, "cifar10": 3}
     for name, blocks in known.items():
-        yield name, load_dataset(name).x, blocks
+        yield name, load_sample(name).x, blocks
     for name in PUBLIC.split():
         fetch(name)
         yield name.replace("_", "-"), load(name).x, 1
@@ -79,10 +79,10 @@ def samples() -> Iterator[tuple[str, NDArray[Any], int]]:
         fetch(name)
         yield name, load(name).x, 1
     for name, blocks in list(known.items())[1:]:
-        yield f"{name}-test", load_dataset(name, role="test").x, blocks
+        yield f"{name}-test", load_sample(name, role="test").x, blocks
     for name in ("japanese_vowels", "newsgroups", "r8"):
         yield f"{name.replace('_', '-')}-test", load(name, "test").x, 1
-    both = np.concatenate([load_dataset("cifar10", role=role).x for role in ("train", "test")])
+    both = np.concatenate([load_sample("cifar10", role=role).x for role in ("train", "test")])
     yield "cifar10-channels-last", both.transpose(0, 2, 3, 1), 1
 
 

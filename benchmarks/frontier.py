@@ -22,6 +22,7 @@ from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.methods.hidden_units import rescaled, without_biases
+from codebound_networks.reading.loading import load_model
 from codebound_networks.train.pruning import PruneSettings, prune
 
 ROOT = Path(__file__).parents[1]
@@ -31,9 +32,9 @@ COLOURS = {"certified error": "#0969da", "test error": "#1a7f37", "training erro
 
 def measure() -> list[dict[str, float]]:
     """One row per number of weights kept; each message is decoded before anything is counted."""
-    parts = cb.split(cb.load_dataset("digits"), {"train": 0.8, "test": 0.2})
+    parts = cb.split(cb.load_sample("digits"), {"train": 0.8, "test": 0.2})
     sample, test = parts["train"], parts["test"]
-    network = cb.load_model("linear:bias=false", input_shape=sample.input_shape, classes=sample.classes)
+    network = load_model("linear:bias=false", input_shape=sample.input_shape, classes=sample.classes)
     chain, tensors = chain_of(network, sample.input_shape)
     chain = without_biases(chain)
     start = chain.build({name: rescaled(tensor) for name, tensor in tensors.items()})

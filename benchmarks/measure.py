@@ -33,7 +33,7 @@ from ratios import beside, is_installed
 from torch import Tensor, nn
 
 from codebound.run.errors import DataError
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_networks.reading.walk import wrap
 from codebound_networks.views.zoo import build
 from codebound_papers.measure.noise.meter import stability
@@ -172,7 +172,7 @@ def tails_section() -> None:
 def images(name: str, n: int, shape: tuple[int, ...]) -> tuple[str, Tensor]:
     """The first n training images where the dataset is at hand, otherwise random ones of its shape."""
     try:
-        data = load_dataset(name)
+        data = load_sample(name)
     except DataError:
         return "random images", torch.rand(n, *shape, generator=torch.Generator().manual_seed(0))
     return name, data.scaling.apply(torch.from_numpy(data.x[:n]))

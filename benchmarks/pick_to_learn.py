@@ -17,16 +17,14 @@ import numpy as np
 import torch
 from ratios import beside
 
-from codebound.bits.forms import PICKS
-from codebound.bounds.facts import PickedFacts
-from codebound.bounds.picked import picked_risk
-from codebound.bounds.risk import percent
-from codebound.learn.features import FilterFeatures
+from codebound.bits.plain_code import PICKS
+from codebound.bounds.held_out import picked_risk
+from codebound.bounds.risk import PickedFacts, percent
+from codebound.learn.features import FilterFeatures, prepare
 from codebound.learn.learner import Learner
 from codebound.learn.picking import carry_out
-from codebound.learn.prepared import prepare
 from codebound.learn.rule import Rule
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound.sample.order import Arranged, Design, arrange
 
 DELTA = 0.05
@@ -65,7 +63,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=0, help="the first so many; 0: all")
     parser.add_argument("--most", type=int, default=600, help="picks after which Pick-to-Learn is stopped")
     asked = parser.parse_args()
-    sample = load_dataset(asked.data)
+    sample = load_sample(asked.data)
     if asked.examples:
         sample = sample.select(np.arange(min(asked.examples, sample.n)), role="train")
     pool = 2 if sample.input_shape[1] < 16 else 4
@@ -86,7 +84,6 @@ def main() -> None:
         picks=learned.last.picks,
         errors=learned.last.errors,
         n=sample.n - FIRST,
-        n_first=FIRST,
         code_bits=bits,
         delta=DELTA,
     )

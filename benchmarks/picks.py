@@ -24,7 +24,7 @@ import torch
 from codebound.certificate.assessment import issue
 from codebound.certificate.task import Task
 from codebound.methods.search import Search, run
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound_verify import verify
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 DIVISORS = {"digits": 16.0}
 
 
-def read(name: str, folder: Path | None) -> Dataset:
+def read(name: str, folder: Path | None) -> Sample:
     """The sample, from the catalogue or from NAME.npz."""
     if folder is None:
-        from codebound.sample.load import load_dataset
+        from codebound.sample.load import load_sample
 
-        return load_dataset(name)
+        return load_sample(name)
     stored = np.load(folder / f"{name}.npz")
     y = stored["y"].astype(np.int64)
-    return Dataset(name, "train", stored["x"], y, int(y.max()) + 1, Scaling(DIVISORS.get(name, 255.0)))
+    return Sample(name, "train", stored["x"], y, int(y.max()) + 1, Scaling(DIVISORS.get(name, 255.0)))
 
 
 def certify(name: str, folder: Path | None, path: Path) -> dict[str, Any]:

@@ -95,13 +95,13 @@ def jobs() -> dict[str, Callable[[], object]]:
 
     from codebound.certificate.verification import verify
     from codebound.certification import certify
-    from codebound.sample.load import load_dataset
+    from codebound.sample.load import load_sample
     from codebound_networks.reading.loading import load_model
     from codebound_papers.compare.table import compare
     from codebound_papers.measure.record import MeasureSettings
     from codebound_papers.measure.summary import FAMILIES, summarise
 
-    digits = load_dataset("digits")
+    digits = load_sample("digits")
     torch.manual_seed(0)
     shape, classes = digits.input_shape, digits.classes
     linear = load_model("linear", input_shape=shape, classes=classes)
@@ -109,7 +109,9 @@ def jobs() -> dict[str, Callable[[], object]]:
     made: dict[str, Certificate] = {}
 
     def certified(method: str) -> Certificate:
-        made[method] = certify(linear if method == "prune" else None, digits, method=method).certificate
+        made[method] = certify(
+            digits, network=linear if method == "prune" else None, method=method
+        ).certificate
         return made[method]
 
     def verified() -> None:

@@ -37,7 +37,7 @@ from codebound_papers.journal import Journal
 from codebound_papers.sweep.cluster import RayEngine
 
 if TYPE_CHECKING:
-    from codebound.report.folder import Certification
+    from codebound.report.folder import Result
 
 SHAPE, CLASSES = (1, 28, 28), 10
 INPUTS = math.prod(SHAPE)
@@ -62,13 +62,13 @@ def case(weights: int, examples: int) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    from codebound.sample.dataset import Dataset, Scaling
+    from codebound.sample.dataset import Sample, Scaling
     from codebound_networks.reading.loading import load_model
 
     random = np.random.default_rng(0)
     x = random.integers(0, 256, size=(examples, *SHAPE), dtype=np.uint8)
     y = random.integers(0, CLASSES, size=examples)
-    sample = Dataset("random bytes", "train", x, y, CLASSES, Scaling(divisor=255.0))
+    sample = Sample("random bytes", "train", x, y, CLASSES, Scaling(divisor=255.0))
     wide = max(1, weights // (3 * INPUTS + CLASSES))
     return load_model(f"mlp:widths={wide}x{INPUTS}x{wide}", input_shape=SHAPE, classes=CLASSES), sample
 
@@ -77,6 +77,7 @@ def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
     """Seconds and megabytes of one call, in a process that has done nothing else."""
     from codebound.certificate.verification import verify
     from codebound.certification import certify
+    from codebound.request import Run
     from codebound_papers.compare.table import compare
     from codebound_papers.measure.noise.quantities import StabilitySettings
     from codebound_papers.measure.record import MeasureSettings
@@ -84,8 +85,13 @@ def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
 
     model, sample = case(weights, examples)
 
-    def certified() -> Certification:
-        return certify(model, sample, method="naive" if weights <= MOST_CODED else "auto", effort="quick")
+    def certified() -> Result:
+        return certify(
+            sample,
+            network=model,
+            method="naive" if weights <= MOST_CODED else "auto",
+            run=Run(effort="quick"),
+        )
 
     file = certified().certificate if verb == "verify" else None
 

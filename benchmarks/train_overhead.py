@@ -17,18 +17,18 @@ from ratios import beside
 from torch import nn
 from torch.nn import functional
 
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 
 REPEATS = 7
 
 
-def sample(n: int, side: int) -> Dataset:
+def sample(n: int, side: int) -> Sample:
     """Random bytes in the shape of MNIST."""
     stream = np.random.default_rng(0)
     x = stream.integers(0, 256, size=(n, 1, side, side), dtype=np.uint8)
-    return Dataset("random bytes", "train", x, stream.integers(0, 10, size=n), 10, Scaling(divisor=255.0))
+    return Sample("random bytes", "train", x, stream.integers(0, 10, size=n), 10, Scaling(divisor=255.0))
 
 
 def mlp(inputs: int, width: int, hidden: int) -> nn.Module:
@@ -38,7 +38,7 @@ def mlp(inputs: int, width: int, hidden: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), *layers, nn.Linear(width, 10))
 
 
-def bare(model: nn.Module, data: Dataset, config: TrainConfig, device: str) -> float:
+def bare(model: nn.Module, data: Sample, config: TrainConfig, device: str) -> float:
     """Seconds of the loop that one would write by hand, with the same optimiser and input pipeline."""
     model = copy.deepcopy(model).to(device)
     x, y = torch.from_numpy(data.x).to(device), torch.from_numpy(data.y).to(device)
@@ -60,7 +60,7 @@ def bare(model: nn.Module, data: Dataset, config: TrainConfig, device: str) -> f
     return time.perf_counter() - start
 
 
-def compare(name: str, *, data: Dataset, model: nn.Module, config: TrainConfig, device: str) -> None:
+def compare(name: str, *, data: Sample, model: nn.Module, config: TrainConfig, device: str) -> None:
     """Prints one row. `fit` reports the time of its epochs; both times leave out set-up."""
     ours: list[float] = []
     theirs: list[float] = []

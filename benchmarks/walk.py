@@ -5,9 +5,9 @@ packages they lie, and how often the way goes from one file or package to anothe
 runs while a module is imported is not noted, nor are lambdas and comprehensions. A package is a folder below
 ``codebound`` or ``codebound_papers``; the modules beside these folders are one, the second program is one.
 
-    python benchmarks/walk.py certify --model linear --weights runs/f/model.safetensors --data digits \
-        --holdout 0.2 --method prune --effort quick --out runs/c -q
-    python benchmarks/walk.py compare --model linear --weights runs/f/model.safetensors --data digits \
+    python benchmarks/walk.py certify digits --model linear --network runs/f/model.safetensors \
+        --holdout 0.2 --method prune --run effort=quick --out runs/c -q
+    python benchmarks/walk.py compare --model linear --network runs/f/model.safetensors --data digits \
         --holdout 0.2 --certificate runs/c/certificate.cbound
 """
 

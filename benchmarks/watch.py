@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--twice", action="store_true")
     told = parser.parse_args()
-    levels = (LEVEL, 2.0 * LEVEL) if told.twice else (LEVEL,)
+    levels: tuple[float, ...] = (LEVEL, 2.0 * LEVEL) if told.twice else (LEVEL,)
     if not is_installed("mapie.exchangeability_testing"):
         levels = ()
     print(

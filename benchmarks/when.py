@@ -28,13 +28,13 @@ COLOURS = ("#8250df", "#0969da", "#d9730d", "#59636e")
 
 def measured(n: int, draw: int) -> dict[str, float]:
     """All ways on a draw of n digits; the error is that on all the others."""
-    digits = cb.load_dataset("digits")
+    digits = cb.load_sample("digits")
     order = np.random.default_rng(draw).permutation(digits.n)
     sample, others = digits.select(order[:n], role="train"), digits.select(order[n:], role="test")
     parts = cb.split(sample, {"train": 0.8, "test": 0.2})
-    certified = cb.certify(None, sample, test_set=others)
-    picks = cb.certify(None, sample, method="picks", effort="quick")
-    held = cb.certify(None, parts["train"], method="picks", effort="quick", test_set=parts["test"])
+    certified = cb.certify(sample, test=others)
+    picks = cb.certify(sample, method="picks", run=cb.Run(effort="quick"))
+    held = cb.certify(parts["train"], method="picks", test=parts["test"], run=cb.Run(effort="quick"))
     assert certified.confrontation is not None
     assert held.holdout is not None
     test = certified.confrontation.test

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/format.md"
-MODULES = (ROOT / "src/codebound/certificate/page.py", ROOT / "src/codebound_verify/header.py")
+MODULES = (ROOT / "src/codebound/certificate/file.py", ROOT / "src/codebound_verify/header.py")
 UNFROZEN = {"PAGE_SHA256": '"0" * 64', "FROZEN": '"0001-01-01"'}
 LAST = (
     "The hash of the page is the SHA-256 of its bytes (UTF-8, line ends LF) from the first up to and with "

@@ -14,10 +14,9 @@ from torch import nn
 
 import codebound as cb
 from codebound.bounds.risk import percent
-from codebound.sample.dataset import Dataset
 
 
-def make(first: Dataset) -> nn.Module:
+def make(first: cb.Sample) -> nn.Module:
     """Your training: it is handed the first part of the sample, and nothing else."""
     torch.manual_seed(0)
     network = nn.Sequential(
@@ -39,9 +38,9 @@ def make(first: Dataset) -> nn.Module:
 
 def main() -> None:
     """Certifies, shows the routes side by side, and runs g on stored inputs."""
-    parts = cb.split(cb.load_dataset("digits"), {"train": 0.8, "test": 0.2})
+    parts = cb.split(cb.load_sample("digits"), {"train": 0.8, "test": 0.2})
     sample, test = parts["train"], parts["test"]
-    found = cb.certify(None, sample, prior_tenths=5, helper=make, test_set=test, effort="quick")
+    found = cb.certify(sample, test=test, known=cb.Known(share=0.5, helper=make), run=cb.Run(effort="quick"))
     print(found)
     for route in found.routes:
         print(f"  {route.name}: {percent(route.bound)} ({route.price})")

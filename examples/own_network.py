@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 import codebound as cb
-from codebound.sample.dataset import Dataset
 from codebound.sample.order import Design, arrange
+from codebound_networks import bound_through
 
 
-def trained(model: nn.Module, data: Dataset, *, steps: int, rate: float) -> nn.Module:
+def trained(model: nn.Module, data: cb.Sample, *, steps: int, rate: float) -> nn.Module:
     """The model after some steps on all of the data at once."""
     x, y = data.scaling.apply(torch.from_numpy(data.x)), torch.from_numpy(data.y)
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
@@ -26,7 +26,7 @@ def trained(model: nn.Module, data: Dataset, *, steps: int, rate: float) -> nn.M
     return model.eval()
 
 
-def helper(first: Dataset) -> nn.Module:
+def helper(first: cb.Sample) -> nn.Module:
     """The checkpoint: it is given the first part of the sample, and nothing else."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
@@ -35,11 +35,15 @@ def helper(first: Dataset) -> nn.Module:
 
 def main() -> None:
     """Certifies the checkpoint g, then bounds f, which saw all labels, through it."""
-    parts = cb.split(cb.load_dataset("digits"), {"train": 0.6, "test": 0.4})
+    parts = cb.split(cb.load_sample("digits"), {"train": 0.6, "test": 0.4})
     sample = parts["train"]
     unlabelled = parts["test"].select(range(parts["test"].n), role="unlabelled")  # a second draw, no labels
     found = cb.certify(
-        None, sample, prior_tenths=5, helper=helper, method="prune", effort="quick", delta=0.025
+        sample,
+        method="prune",
+        delta=0.025,
+        known=cb.Known(share=0.5, helper=helper),
+        run=cb.Run(effort="quick"),
     )
     print(found)
     assert found.base is not None
@@ -49,9 +53,7 @@ def main() -> None:
         known, _ = arrange(sample, Design()).split(sample.n // 2)
         first = sample.select(known, role="prior")
         f = trained(helper(first), sample, steps=60, rate=0.002)  # goes on from the checkpoint
-        through = cb.bound_through(
-            path, f, sample=sample, unlabelled=unlabelled, base=found.base, delta=0.025
-        )
+        through = bound_through(path, f, sample=sample, unlabelled=unlabelled, base=found.base, delta=0.025)
     print(through.sentence)
 
 

@@ -9,16 +9,17 @@ import tempfile
 from pathlib import Path
 
 import codebound as cb
+from codebound_networks import TrainConfig, fit, load_model
 
 
 def main() -> None:
     """Prints the claim, the hold-out bound for comparison, and the verdict of the independent verifier."""
-    parts = cb.split(cb.load_dataset("digits"), {"train": 0.8, "test": 0.2})
+    parts = cb.split(cb.load_sample("digits"), {"train": 0.8, "test": 0.2})
     train, test = parts["train"], parts["test"]
-    network = cb.load_model("linear", input_shape=train.input_shape, classes=train.classes)
-    trained = cb.fit(network, train, cb.TrainConfig(epochs=30)).model
+    network = load_model("linear", input_shape=train.input_shape, classes=train.classes)
+    trained = fit(network, train, TrainConfig(epochs=30)).model
 
-    found = cb.certify(trained, train, method="prune", minutes=0.5, test_set=test, delta=0.05)
+    found = cb.certify(train, network=trained, method="prune", test=test, delta=0.05, run=cb.Run(minutes=0.5))
     print(found)
     if found.holdout is not None:
         print(f"For comparison: {found.holdout.sentence}")
@@ -26,10 +27,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = found.save(Path(folder) / "model.cbound")
         print(f"The independent verifier says {cb.verify(path, train).verdict}.")
-        g = cb.decode(path)
+        g = cb.load_classifier(path)
     print(f"The network the guarantee is about: {g}")
 
-    learned = cb.certify(None, train, method="picks", effort="quick", test_set=test, delta=0.05)
+    learned = cb.certify(train, method="picks", test=test, delta=0.05, run=cb.Run(effort="quick"))
     print(f"Learned from picked examples instead: {learned}")
 
 

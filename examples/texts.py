@@ -11,24 +11,24 @@ import tempfile
 from pathlib import Path
 
 import codebound as cb
-from codebound.known.encoder import load_table
+from codebound.known.encoder import load_encoder, load_table
 from codebound.run.errors import CodeboundError
-from codebound.sample.order import Design
 
 
 def main() -> None:
     """Encodes the texts, certifies the table, and checks it."""
     name = sys.argv[1] if len(sys.argv) > 1 else "r8"
     try:
-        encoder = cb.load_encoder("encoders.word_vectors:means")
+        encoder = load_encoder("encoders.word_vectors:means")
         sample = load_table(encoder, f"public_sets:{name}_texts")
         test = load_table(encoder, f"public_sets:{name}_test_texts", role="test", like=sample)
     except CodeboundError as error:
         print(f"Skipped: {error}")
         return
     # the same news may be printed twice: equal texts are declared to be independent draws
-    design = Design(copies="independent")
-    found = cb.certify(None, sample, design=design, method="picks", effort="quick", test_set=test)
+    found = cb.certify(
+        sample, method="picks", test=test, claim=cb.Claim(copies="independent"), run=cb.Run(effort="quick")
+    )
     print(found)
     print(f"Behind the encoder {encoder.name}.")
     with tempfile.TemporaryDirectory() as folder:

@@ -13,8 +13,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 
 import codebound as cb
-from codebound.known.score_tables import ScoreTable
-from codebound.sample.order import Design, arrange
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,21 +56,16 @@ class Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
 
 
 def main() -> None:
-    """Prints the claim of picks, for yourself, then a certificate of declared scores, for others."""
-    digits = cb.load_dataset("digits")
+    """Prints the claims of a known share, and of picks, and what the second program says."""
+    digits = cb.load_sample("digits")
     images, labels = digits.x.reshape(digits.n, -1), digits.y
-    model = cb.PickToLearn(Trained(), apart=300, first=0, batch=5, growth=0.05).fit(images, labels)
-    print(model.claim_)
-    print(f"{len(model.picks_)} picks and {len(model.errors_)} errors of {model.n_}")
-
-    known, _ = arrange(digits, Design()).split(1000)  # places of the first 1,000 rows, by a hash of each
-    learner = Trained().fit(images[known], labels[known])
-    table = ScoreTable(
-        learner.decision_function(images), by="Trained, seed 0", of="the known share", rows=1000
-    )
-    found = cb.certify(None, digits, scores=table, method="scores", effort="quick")
-    print(found)
-    print(cb.verify(found.certificate, digits, tables=[table.arrays]).first_line)
+    ways: list[dict[str, Any]] = [{}, {"method": "picks", "share": 0.2, "batch": 5}]
+    for settings in ways:
+        model = cb.CertifiedClassifier(Trained(), **settings).fit(images, labels)
+        print(model.claim_)
+        found = model.result_
+        tables = [table.arrays for table in found.tables]
+        print(cb.verify(found.certificate, found.sample, tables=tables).first_line)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ import codebound as cb
 
 def main() -> None:
     """Prints what a file claims, the verdict, and what no program can check."""
-    digits = cb.load_dataset("digits")
+    digits = cb.load_sample("digits")
     with tempfile.TemporaryDirectory() as folder:
         if len(sys.argv) > 1:
             path = Path(sys.argv[1])
         else:
-            path = cb.certify(None, digits, effort="quick").save(Path(folder) / "g.cbound")
+            path = cb.certify(digits, run=cb.Run(effort="quick")).save(Path(folder) / "g.cbound")
         print(cb.Certificate.load(path))
         verdict = cb.verify(path, digits)
     print(verdict.verdict)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 import codebound as cb
-from codebound.known.encoder import encode_sample
+from codebound.known.encoder import encode_sample, load_encoder
 from codebound.run.errors import CodeboundError
 
 CHANNELS, LENGTH = 12, 29
@@ -43,14 +43,14 @@ class Summary(torch.nn.Module):
 
 def main() -> None:
     """Encodes the recordings, certifies the table, and checks it."""
-    encoder = cb.load_encoder("voices:summary")
+    encoder = load_encoder("voices:summary")
     try:
-        sample = encode_sample(encoder, cb.load_dataset("public_sets:japanese_vowels"))
-        test = encode_sample(encoder, cb.load_dataset("public_sets:japanese_vowels_test", role="test"))
+        sample = encode_sample(encoder, cb.load_sample("public_sets:japanese_vowels"))
+        test = encode_sample(encoder, cb.load_sample("public_sets:japanese_vowels_test", role="test"))
     except CodeboundError as error:
         print(f"Skipped: {error}")
         return
-    found = cb.certify(None, sample, method="picks", effort="quick", test_set=test, delta=0.05 / 2)
+    found = cb.certify(sample, method="picks", test=test, delta=0.05 / 2, run=cb.Run(effort="quick"))
     print(found)
     print(f"Behind the encoder {encoder.name}.")
     with tempfile.TemporaryDirectory() as folder:

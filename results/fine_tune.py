@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from records import FILES, made_with, verify, write_record
 
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +31,8 @@ SAYS = "trained on the 60,000 training images of MNIST, shrunk to 8 x 8 pixels, 
 TRAINED = "base/model.safetensors"
 COMMANDS = [
     f"train {MODEL} --data mnist8.npz --epochs 10 --lr 0.002 --schedule cosine --out base",
-    f"certify --model {MODEL} --weights {TRAINED} --data digits --base {TRAINED} --base-says SAYS --out g",
-    f"certify --model {MODEL} --data digits --method subspace --out alone",
+    f"certify digits --model {MODEL} --network {TRAINED} --known base={TRAINED} --known says=SAYS --out g",
+    f"certify digits --model {MODEL} --method subspace --out alone",
 ]
 
 
@@ -47,10 +47,10 @@ def main() -> None:
     """Runs the commands in a temporary folder, and keeps certificate, base and record here."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        mnist = load_dataset("mnist")
+        mnist = load_sample("mnist")
         np.savez(folder / "mnist8.npz", x=shrunk(np.asarray(mnist.x)), y=np.asarray(mnist.y))
         for command in COMMANDS:
-            words = [SAYS if word == "SAYS" else word for word in command.split()]
+            words = [word.replace("=SAYS", f"={SAYS}") for word in command.split()]
             subprocess.run(["codebound", *words], cwd=folder, check=True)
         alone = json.loads((folder / "alone/result.json").read_text())["bound"]
         shutil.copy(folder / "g/certificate.cbound", FILES / f"{NAME}.cbound")

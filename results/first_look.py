@@ -33,9 +33,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import HoldoutFacts, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from records import FILES, made_with, verify, write_record
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_kl
-from codebound.certificate.messages import Options
-from codebound.sample.load import load_dataset
+from codebound.bounds.risk import OccamFacts
+from codebound.certificate.task import Options
+from codebound.sample.load import load_sample
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import (
@@ -109,7 +109,7 @@ def train(name: str, out: Path, changes: dict[str, float]) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     recipe, device = RECIPES[name], torch.device("cuda" if torch.cuda.is_available() else "cpu")
     plan = replace(recipe.plan, **changes)  # type: ignore[arg-type]
-    sample = load_dataset(recipe.data)
+    sample = load_sample(recipe.data)
     chain = recipe.chain(sample.input_shape, sample.classes)
     learner = Learner.of_chain(chain)
     start = time.perf_counter()
@@ -164,7 +164,7 @@ def certify(name: str, runs: list[dict[str, Any]]) -> None:
     from codebound.sample.losses import WRONG
 
     recipe, best = RECIPES[name], min(runs, key=lambda each: float(each["estimated_bound"]))
-    sample = load_dataset(recipe.data)
+    sample = load_sample(recipe.data)
     chain = recipe.chain(sample.input_shape, sample.classes)
     plan = SubspaceSettings(**best["plan"])
     task = Task(sample=sample, delta=DELTA)
@@ -179,7 +179,7 @@ def certify(name: str, runs: list[dict[str, Any]]) -> None:
         "plan": best["plan"],
         "training": {key: best[key] for key in ("seconds", "device", "torch")},
     }
-    test_errors = outcome.count_losses(load_dataset(recipe.data, role="test"), WRONG)
+    test_errors = outcome.count_losses(load_sample(recipe.data, role="test"), WRONG)
     more = {"made": made, **made_with("cpu"), "verified": used}
     write_record(name, recipe.data, more, test_errors=test_errors)
 

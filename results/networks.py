@@ -236,9 +236,9 @@ def command(name: str, verb: str, folder: Path) -> list[str]:
         case ["compress", method]:
             return ["compress", *model, *data, "--method", method, "--out", str(out)]
         case ["certify", *base]:
-            known = ["--base", str(_weights(name, folder)), "--base-says", SAYS] if base else []
-            quick = ["--effort", "quick"]
-            return ["certify", *model, *data, *known, *quick, "--out", str(out)]
+            known = [f"base={_weights(name, folder)}", f"says={SAYS}"] if base else []
+            words = [*(f"--known={pair}" for pair in known), "--run", "effort=quick"]
+            return ["certify", data[1], *model, *words, "--out", str(out)]
     return [verb, *model, *data, "--out", str(out)]
 
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.facts import OccamFacts, PickedFacts
+from codebound.bounds.held_out import picked_risk
 from codebound.bounds.numerics import kl_inverse_upper
 from codebound.bounds.occam import occam_binomial
-from codebound.bounds.picked import picked_risk
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import OccamFacts, PickedFacts, percent
 from codebound.certificate.file import Certificate
 from codebound_papers.report.figures import Contours, Plot, Series, plots_figure, standalone
 

@@ -1,7 +1,7 @@
 """Somebody's trained network: ResNet-20 and ResNet-56 of akamaster/pytorch_resnet_cifar10 on CIFAR-10.
 
-    python results/pretrained.py resnet20 unseen --weights resnet20_cifar10.safetensors
-    python results/pretrained.py resnet20 seen --weights resnet20_cifar10.safetensors
+    python results/pretrained.py resnet20 unseen --network resnet20_cifar10.safetensors
+    python results/pretrained.py resnet20 seen --network resnet20_cifar10.safetensors
 
 ``unseen``: the sample is the 10,000 test images, which the network has not seen: it is the base of its own
 certificate, and its scores are declared and counted. ``seen``: the sample is the 50,000 training images, the
@@ -27,12 +27,12 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from codebound.cli.main import app
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_networks.views.zoo import build
 from codebound_verify.__main__ import main as verify
 
 if TYPE_CHECKING:
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 HERE = Path(__file__).parent
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -80,27 +80,19 @@ def resnet56() -> nn.Module:
     return Normalised(build("resnet56", input_shape=(3, 32, 32), classes=10))
 
 
-def unseen_images() -> Dataset:
+def unseen_images() -> Sample:
     """The 10,000 test images, as a sample to certify with."""
-    return replace(load_dataset("cifar10", role="test"), role="train")
+    return replace(load_sample("cifar10", role="test"), role="train")
 
 
 def command(name: str, which: str, weights: str, more: list[str]) -> list[str]:
     """The words of ``certify``."""
     words = ["certify", "--model", f"pretrained:{name}"]
     if which == "unseen":
-        words += [
-            "--base",
-            weights,
-            "--base-says",
-            SAYS,
-            "--data",
-            "pretrained:unseen_images",
-            "--method",
-            "scores",
-        ]
+        known = [f"--known=base={weights}", f"--known=says={SAYS}"]
+        words += ["pretrained:unseen_images", *known, "--method", "scores"]
     else:
-        words += ["--weights", weights, "--data", "cifar10", "--test", "cifar10"]
+        words += ["cifar10", "--network", weights, "--test", "cifar10"]
     return [*words, *more]
 
 
@@ -109,7 +101,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("name", choices=("resnet20", "resnet56"))
     parser.add_argument("which", choices=("seen", "unseen"))
-    parser.add_argument("--weights", required=True)
+    parser.add_argument("--network", dest="weights", required=True)
     parser.add_argument("--folder", type=Path, default=Path("runs"), help="for the certificate")
     parser.add_argument("--out", type=Path, default=HERE, help="for the record")
     asked, more = parser.parse_known_args()

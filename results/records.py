@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from codebound import __version__
-from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
+from codebound.bounds.risk import HoldoutFacts
 from codebound.certificate.file import Certificate
 
 if TYPE_CHECKING:

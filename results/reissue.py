@@ -28,18 +28,16 @@ import numpy as np
 from records import FILES, HERE, made_with, verify, write_record
 from safetensors.numpy import load_file, save_file
 
-from codebound.certificate.assessment import Assessed, assess, draft
-from codebound.certificate.file import MAGIC, Certificate
-from codebound.certificate.messages import Options
+from codebound.certificate.assessment import Offer, assess, draft
+from codebound.certificate.file import MAGIC, PAGE, VERSION, Certificate
 from codebound.certificate.outcome import NetworkOutcome, RuleOutcome, TableOutcome
-from codebound.certificate.page import PAGE, VERSION
-from codebound.certificate.task import KnownTensors, Task
+from codebound.certificate.task import KnownTensors, Options, Task
 from codebound.methods.search import Search, run
 from codebound.run.errors import FormatError
 from codebound.run.tensor_files import float32_sha256
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Made
+from codebound.sample.load import load_sample
 from codebound.sample.losses import WRONG
-from codebound.sample.made import Made
 from codebound_networks.chains import operations
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -125,10 +123,10 @@ def made_of(told: Any) -> Any:
     return given if kind is None else KINDS[kind](**given)
 
 
-def count_anew(name: str, said: Mapping[str, Any], device: str) -> tuple[Assessed, Task]:
+def count_anew(name: str, said: Mapping[str, Any], device: str) -> tuple[Offer, Task]:
     """The outcome of a job, counted."""
     data, way = JOBS[name]
-    sample, base = load_dataset(data), FILES / f"{name}.base.safetensors"
+    sample, base = load_sample(data), FILES / f"{name}.base.safetensors"
     task = Task(sample=sample, delta=DELTA)
     if way == NETWORK:
         if base.exists():
@@ -194,7 +192,7 @@ def reissue(name: str, old: Path, device: str) -> None:
             if isinstance(found.outcome, RuleOutcome):
                 more["rule"] = repr(found.outcome.learned.rule)
             if data != "digits":
-                test_errors = found.outcome.count_losses(load_dataset(data, role="test"), WRONG)
+                test_errors = found.outcome.count_losses(load_sample(data, role="test"), WRONG)
         used = verify(waiting, data)
         is_long = used["processor_seconds"] > MOST_SECONDS or used["gigabytes"] > MOST_GIGABYTES
         if is_long and way == PICKS:

@@ -22,16 +22,16 @@ GUHA = "mlp:depth=5,width=784"
 RECIPES = {
     "digits-linear": [
         "train linear --data digits --epochs 100 --out f",
-        "certify --model linear --weights f/model.safetensors --data digits --out g",
+        "certify digits --model linear --network f/model.safetensors --out g",
     ],
-    "digits-features": ["certify --model linear --data digits --method features --out g"],
+    "digits-features": ["certify digits --model linear --method features --out g"],
     "mnist-guha-mlp": [
         f"train {GUHA} --data mnist --test mnist --epochs 5 --out f",
-        f"certify --model {GUHA} --weights f/model.safetensors --data mnist --test mnist --out g",
+        f"certify mnist --model {GUHA} --network f/model.safetensors --test mnist --out g",
     ],
-    "mnist-features": ["certify --model linear --data mnist --test mnist --method features --out g"],
+    "mnist-features": ["certify mnist --model linear --test mnist --method features --out g"],
     "fashion-features": [
-        "certify --model linear --data fashion-mnist --test fashion-mnist --method features --out g"
+        "certify fashion-mnist --model linear --test fashion-mnist --method features --out g"
     ],
 }
 

@@ -26,7 +26,8 @@ from torch import nn
 
 from codebound.bits.stream import Stream
 from codebound.certification import certify
-from codebound.sample.load import load_dataset
+from codebound.request import Run
+from codebound.sample.load import load_sample
 from codebound.sample.outputs import error_count
 from codebound_networks.codes.modes import encode_tensors, integers
 from codebound_networks.codes.quantization import step_size
@@ -97,7 +98,7 @@ def trained(data: str, width: int, seed: int, path: Path) -> nn.Module:
 @cache
 def sampled(data: str, role: str) -> DeviceData:
     """The examples of a known data set."""
-    return load_dataset(data, role=role).on("cpu")
+    return load_sample(data, role=role).on("cpu")
 
 
 def accuracy(module: nn.Module, data: str, role: str = "test") -> float:
@@ -226,7 +227,9 @@ def certificate() -> dict[str, Any]:
     for name, found in prune(model.eval(), names, sample, plan).items():
         with torch.no_grad():
             model.get_parameter(name).copy_(found.integers * step_size(found.step))
-    issued = certify(model, load_dataset("mnist"), method="sketch", effort="quick").certificate
+    issued = certify(
+        load_sample("mnist"), network=model, method="sketch", run=Run(effort="quick")
+    ).certificate
     return {
         "bound": issued.claim.bound,
         "errors": issued.limit.errors,

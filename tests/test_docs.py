@@ -147,10 +147,8 @@ def test_a_notebook_runs(notebook, tmp_path, monkeypatch):
     ran = nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()
     before, after = (
         [
-            "".join(o.get("text", ""))
+            "".join("".join(o["text"]) for o in cell.get("outputs", ()) if o.get("name") == "stdout")
             for cell in each["cells"]
-            for o in cell.get("outputs", ())
-            if o.get("name") == "stdout"
         ]
         for each in (json.loads(notebook.read_text()), json.loads(nbformat.writes(ran)))
     )

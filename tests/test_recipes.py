@@ -15,18 +15,20 @@ import pytest
 from torch import nn
 from torch.nn import functional
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
-from codebound.bounds.risk import RiskBound
-from codebound.certificate.page import PAGE as OWN
+from codebound.bounds.risk import OccamFacts, RiskBound
+from codebound.certificate.file import PAGE as OWN
 from codebound.certificate.verification import verify
 from codebound.certification import certify
-from codebound.methods.registry import METHODS, Method, list_methods
+from codebound.methods.registry import METHODS, Method
 from codebound.methods.search import UnsuitedError
+from codebound.request import Claim, Run
+from codebound.run.errors import CertificateError, UsageError
 from codebound.run.extensions import Verb, find_extensions
 from codebound.run.references import REGISTRY, implements
 from codebound.sample.formats.catalogue import KNOWN, KnownDataset
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
+from codebound.sample.losses import LOSSES, Loss, OfClass
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import quantize, step_for_levels
 from codebound_networks.reading.walk import wrap
@@ -35,6 +37,7 @@ from codebound_networks.views.zoo import build
 from codebound_papers.compress.catalogue import COMPRESSORS, Entry
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, compress
 from codebound_papers.measure.spectral import spectral_norm
+from codebound_verify import losses as verified
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -74,7 +77,8 @@ def test_every_recipe_has_its_toy():
         "An operation of a message": "tests/contract/test_operations.py::test_a_new_operation_is_one_class",
         "A version of the format": test_a_version_is_a_page_that_both_programs_name,
         "A compressor": test_a_compressor_is_a_class_and_a_line,
-        "A method of certify": test_a_method_is_a_function_and_a_line,
+        "A method of certify": test_a_method_is_a_function_in_a_file,
+        "A loss": test_a_loss_is_a_class_here_and_a_record_there,
         "A dataset": test_a_dataset_is_an_entry,
         "A verb": test_a_verb_is_a_function_and_a_line,
     }
@@ -95,7 +99,7 @@ def registry(monkeypatch):
 
 @pytest.fixture(scope="module")
 def digits():
-    whole = load_dataset("digits")
+    whole = load_sample("digits")
     return whole.select(range(300), role="train")
 
 
@@ -118,7 +122,7 @@ def test_a_bound_is_a_function_with_an_id(registry):
 
 
 def test_a_version_is_a_page_that_both_programs_name(digits):
-    found = certify(None, digits, effort="quick", method="split").certificate
+    found = certify(digits, method="split", run=Run(effort="quick")).certificate
     other = replace(found, format=replace(OWN, sha256="4" * 64))  # the second program has not been told
     assert verify(found, digits).verdict == "ACCEPT"
     assert not verify(other.to_bytes(), digits).is_accepted
@@ -166,21 +170,58 @@ def test_a_compressor_is_a_class_and_a_line(monkeypatch, digits):
     assert not found.carried
     propose = find_extensions().tables["METHODS"]["naive"].function
     monkeypatch.setitem(find_extensions().tables["METHODS"], "signs", Method("Keeps the signs.", propose))
-    assert certify(linear(digits), digits, effort="quick", method="signs").method == "signs"
+    assert certify(digits, network=linear(digits), method="signs", run=Run(effort="quick")).method == "signs"
     with pytest.raises(UnsuitedError, match="too far from f for a claim about f"):
-        certify(linear(digits), digits, method="signs", input_range=(0.0, 16.0))
+        certify(digits, network=linear(digits), method="signs", claim=Claim(input_range=(0.0, 16.0)))
 
 
-def test_a_method_is_a_function_and_a_line(monkeypatch, digits):
-    seen = []
+TOY_METHOD = """
+from codebound.certificate.outcome import RuleOutcome
+from codebound.learn.picking import usual_split
 
-    def propose(search) -> None:
-        seen.append(search.running)
-        list_methods()["prune"].propose(search)
+def propose(search):
+    sample = search.task.arranged
+    search.offer(RuleOutcome(usual_split(sample), sample))
+"""
 
-    monkeypatch.setitem(METHODS, "toy", Method("Says that it ran, then prunes.", propose))
-    found = certify(linear(digits), digits, effort="quick", method="toy")
-    assert (seen, found.method) == (["toy"], "toy")
+
+def test_a_method_is_a_function_in_a_file(monkeypatch, tmp_path, digits, codebound):
+    (tmp_path / "toy_method.py").write_text(TOY_METHOD)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = certify(digits, method="toy_method:propose", run=Run(effort="quick"))
+    assert (found.method, found.certificate.form) == ("toy_method:propose", "usual split")
+    out = codebound("certify", "digits", "--method", "toy_method:propose", "--out", tmp_path / "g")[1]
+    assert "by toy_method:propose" in out
+    with pytest.raises(UsageError, match="no method toy_method:other: "):
+        certify(digits, method="toy_method:other")
+
+
+def test_a_name_of_a_method_is_a_line(monkeypatch, digits):
+    monkeypatch.setitem(METHODS, "toy", Method("The usual split.", METHODS["split"].function, is_own=True))
+    assert certify(digits, method="toy", run=Run(effort="quick")).method == "toy"
+
+
+def test_a_loss_is_a_class_here_and_a_record_there(monkeypatch, digits):
+    @dataclass(frozen=True)
+    class Elsewhere(Loss):
+        """An error outside one class."""
+
+        kind, number, spelling, has_part = "elsewhere", 6, OfClass.spelling, True
+        promise = "errs on at most {share} of new data outside class {label}"
+        label: int
+
+        def is_about(self, labels):
+            return labels != self.label
+
+    asked = {"claim": Claim(loss="elsewhere:3"), "run": Run(effort="quick")}
+    monkeypatch.setitem(LOSSES, "elsewhere", Elsewhere)
+    with pytest.raises(CertificateError, match="no loss of kind 6"):
+        certify(digits, method="split", **asked)
+    monkeypatch.setitem(verified.LOSSES, "elsewhere", verified.LossKind("error outside class {0}", 1, True))
+    found = certify(digits, method="split", **asked)
+    assert "of new data outside class 3." in found.sentence
+    assert found.certificate.limit.n < certify(digits, method="split").certificate.limit.n
+    assert "error outside class 3 of g" in verify(found.certificate, digits).claim
 
 
 def test_a_dataset_is_an_entry(monkeypatch, tmp_path):
@@ -207,7 +248,7 @@ def test_a_dataset_is_an_entry(monkeypatch, tmp_path):
         digests={name: hashlib.md5(content).hexdigest() for name, content in contents.items()},
     )
     monkeypatch.setitem(KNOWN, "toy", toy)
-    found = load_dataset("toy", folder=tmp_path)
+    found = load_sample("toy", folder=tmp_path)
     assert (found.n, found.classes, found.y.tolist()) == (4, 10, [0, 1, 2, 3])
 
 

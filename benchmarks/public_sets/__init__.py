@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebound.run.errors import DataError
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound.sample.formats.catalogue import cache_folder
 from public_sets import parse
 from public_sets.rdata import unpack
@@ -218,13 +218,13 @@ def contents(name: str, role: str) -> dict[str, bytes]:
     return found
 
 
-def load(name: str, role: str = "train") -> Dataset:
+def load(name: str, role: str = "train") -> Sample:
     """A set as a sample."""
     files, known = contents(name, role), SETS[name]
     x, y = known.parse(files)
     if x.size != len(y) * math.prod(known.input_shape):
         raise DataError(f"{known.title} has inputs of {known.input_shape}. Got {x.shape[1:]}.")
-    return Dataset(
+    return Sample(
         name=name,
         role=role,
         x=x.reshape(len(y), *known.input_shape),

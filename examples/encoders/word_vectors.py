@@ -1,7 +1,7 @@
 """An encoder of texts: WordLlama, the mean of a fixed vector for each token (weights MIT).
 
     pip install wordllama tokenizers
-    codebound certify --encoder word_vectors:means --data table.csv:LABELS --method picks
+    codebound certify table.csv:LABELS --known encoder=word_vectors:means  --method picks
 
 in the folder of this file. Nothing of these packages is part of this project. Sums of half-precision numbers
 are exact in float64, so that every machine finds the same.
@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from codebound.run.errors import UsageError
-from codebound.run.store import file_sha256
+from codebound.run.files import file_sha256
 
 PACKAGE = "wordllama"
 WEIGHTS = "weights/l2_supercat_256.safetensors"

@@ -17,15 +17,15 @@ import torch
 from torch import nn
 
 from codebound.bounds.risk import count_of
-from codebound.certificate.declarations import find_unnamed
 from codebound.certificate.decoding import decode, read_message, require_declared
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE
-from codebound.known.base import BASE_FILE
+from codebound.certificate.words import find_unnamed
 from codebound.known.encoder import Encoded
+from codebound.known.provenance import BASE_FILE
 from codebound.known.score_tables import Biased
 from codebound.learn.column_features import ColumnFeatures
-from codebound.learn.kernel_network import KernelNetwork
+from codebound.learn.learner import KernelNetwork
 from codebound.report.folder import RESULT, WEIGHTS
 from codebound.run.errors import FormatError, ModelError, UsageError
 from codebound.run.files import read_json, write_atomically
@@ -212,7 +212,7 @@ class Classifier(nn.Module):
         if isinstance(self.network, Encoded):
             raise UsageError(
                 f"ONNX has the part behind the encoder {self.network.encoder.name}, and takes its rows: load "
-                "the network without the encoder, and give rows as codebound encode writes them."
+                "the network without the encoder, and give rows as codebound data encode writes them."
             )
         try:
             import onnx
@@ -318,13 +318,12 @@ def load_classifier(
     Example:
         >>> import tempfile
         >>> import torch
-        >>> from codebound.certification import certify
-        >>> from codebound.sample.load import load_dataset
-        >>> digits = load_dataset("digits")
+        >>> import codebound as cb
+        >>> digits = cb.load_sample("digits")
         >>> few = digits.select(range(300), role="train")
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     saved = certify(None, few, effort="quick").save_to(Path(folder) / "cert")
-        ...     g = load_classifier(saved.folder)
+        ...     saved = cb.certify(few, method="split", run=cb.Run(effort="quick")).save_to(f"{folder}/g")
+        ...     g = cb.load_classifier(saved.folder)
         >>> g.predict(torch.from_numpy(digits.x[:5])) == digits.y[:5].tolist()
         True
     """
@@ -335,10 +334,12 @@ def load_classifier(
     takes_stored = certificate.is_learned or certificate.has_table
     if certificate.known.base is not None:
         base = base or _sibling(file, BASE_FILE)
+    if takes_stored and (file.with_name(WEIGHTS).is_file() or certificate.is_learned):
+        weights = weights or _sibling(file, WEIGHTS)
     network = decode(
         certificate,
         base=None if base is None else load_arrays(base),
-        weights=weights or _sibling(file, WEIGHTS) if takes_stored else None,
+        weights=weights if takes_stored else None,
     )
     kernel, shape, classes = _kernel_of(network), certificate.sample.input_shape, certificate.sample.classes
     scaling = None if takes_stored else read_message(certificate).setting.scaling

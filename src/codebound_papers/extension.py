@@ -1,18 +1,18 @@
 """Parts that the papers add to ``codebound``. The entry point group ``codebound.extensions`` finds them."""
 
 from codebound.methods.registry import Method
-from codebound.run.extensions import Verb
+from codebound.run.extensions import NETWORKS, Verb
 from codebound_papers.compress.catalogue import COMPRESSORS
 
 VERBS = {
-    "measure": Verb("codebound_papers.cli.measure:command", after="train"),
-    "compress": Verb("codebound_papers.cli.compress:command", after="measure"),
-    "sketch": Verb("codebound_papers.cli.sketch:command", after="compress"),
-    "plan": Verb("codebound_papers.cli.plan:command", after="sketch"),
-    "study": Verb("codebound_papers.cli.study:command", after="plan"),
-    "compare": Verb("codebound_papers.cli.compare:command", after="verify"),
-    "reproduce": Verb("codebound_papers.cli.reproduce:command", after="bound", has_config=False),
-    "sweep": Verb("codebound_papers.cli.sweep:command", after="reproduce", has_config=False),
+    "study": Verb("codebound_papers.cli.study:command", after="doctor", panel=NETWORKS),
+    "measure": Verb("codebound_papers.cli.measure:command", after="train", panel=NETWORKS),
+    "compress": Verb("codebound_papers.cli.compress:command", panel=NETWORKS),
+    "sketch": Verb("codebound_papers.cli.sketch:command", panel=NETWORKS),
+    "compare": Verb("codebound_papers.cli.compare:command", panel=NETWORKS),
+    "plan": Verb("codebound_papers.cli.plan:command", panel=NETWORKS),
+    "reproduce": Verb("codebound_papers.cli.reproduce:command", has_config=False, panel=NETWORKS),
+    "sweep": Verb("codebound_papers.cli.sweep:command", has_config=False, panel=NETWORKS),
 }
 
 _SKETCH = (

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from codebound.bounds.facts import check_delta
+from codebound.bounds.risk import check_delta
 from codebound.run.errors import UsageError
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codebound.run.errors import CodeboundError, FormatError, UsageError
-from codebound.run.files import read_json, write_text
+from codebound.run.files import BusyError, differences, hold_lock, lock_beside, read_json, write_text
 from codebound.run.progress import Progress, silent
-from codebound.run.store import BusyError, differences, hold_lock, lock_beside
 
 Value = Mapping[str, Any]
 

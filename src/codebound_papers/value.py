@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import wraps
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
-from codebound.bounds.facts import Subject
+from codebound.bounds.risk import Subject
 from codebound.run.errors import UsageError
 from codebound.run.files import finite
 from codebound.run.references import Kind, implements

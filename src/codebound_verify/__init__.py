@@ -6,17 +6,17 @@ through, to be read in one sitting and in this order, in which each module needs
 * the file: ``refusal``, ``rooms``, ``header``, ``container``, ``losses`` (what is an error,
   and which rows count), ``message`` (its words);
 * the data: ``sample``, ``order`` (which rows are known), ``weights`` (files of tensors), ``tables`` (declared
-  scores), ``stream``, ``cores``;
-* the claim: ``counting`` (what each limit follows from), ``formulas`` (two laws), ``claim``, ``unlabelled``
-  (inputs on which two networks are compared);
+  scores), ``stream``;
+* the claim: ``counting`` (what each limit follows from), ``formulas`` (two laws), ``claim``;
 * the decision: ``checklist`` (one check after the other), ``development`` (samples that the page was made
-  with), ``words`` (numbers and claim), ``declarations`` (what no file can show), ``verdict``;
-* the command: ``data``, ``requirements``, ``files`` (all that is given, read and checked), ``__main__``.
+  with), ``words`` (the claim, and what no file can show), ``verdict``;
+* the command: ``files`` (what is given beside a certificate), ``__main__``.
 
 Everything else is a room beside it, loaded where it is reached: rules that are carried out (``learn``),
-networks that a message holds (``networks``), classes and test data (``questions``), data in a certificate's
-folder or known by name (``sources``), and ledgers (``holdout``). The kernel imports no room: one
-table is where they meet, and what needs a room that was left out is refused. No code but its own is run.
+networks that a message holds (``networks``), classes, test data and what a reader requires (``questions``),
+data in files or known by name, whose hash the kernel checks (``sources``), and ledgers (``holdout``). The
+kernel imports no room: one table is where they meet, and what needs a room that was left out is refused. No
+code but its own is run.
 """
 
 from __future__ import annotations

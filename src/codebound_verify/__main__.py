@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 from .container import load
 from .files import GivenFiles, certificate_in, unreadable, verdict_record, verify_file
 from .refusal import Refused
+from .rooms import room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,10 +80,10 @@ def _conclude(
     parser: argparse.ArgumentParser, options: argparse.Namespace, verdict: Verdict | LedgerVerdict
 ) -> bool:
     """Print a verdict, and return True if every requirement is met."""
-    from .requirements import list_unmet
-
+    unmet: tuple[str, ...] = ()
     try:
-        unmet = list_unmet(certificate_in(options.file), verdict, options)
+        if any(getattr(options, name) is not None for name in REQUIREMENTS):
+            unmet = room("requirements").list_unmet(certificate_in(options.file), verdict, options)
     except (Refused, OSError) as error:
         parser.error(_printable(str(unreadable(error))))
     if options.format == "json":

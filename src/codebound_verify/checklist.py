@@ -2,75 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .claim import OF_TABLES, RISK, check_counts, check_kind, check_limits, check_vacuous
-from .counting import recount
-from .message import finish_message, read_message
-from .order import arrange
+from .container import Container
+from .counting import Scores, Tally, recount
+from .header import Table
+from .losses import Array
+from .message import Message, finish_message, read_message
+from .order import Arranged, arrange
 from .refusal import Lacking, Refused
 from .rooms import room
-from .sample import check_sample, hash_arrays
-from .tables import check_table, read_table, read_table_choice, scores_of_table
-from .unlabelled import check_unlabelled, count_disagreements, read_labels
+from .sample import Data, Progress, check_sample, hash_arrays
+from .tables import TableChoice, check_table, read_table, read_table_choice, scores_of_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from .container import Container
-    from .counting import Scores, Tally
-    from .header import Table
-    from .message import Message
-    from .order import Arranged
     from .questions.classes import ClassRow
     from .questions.refutation import Comparison
-    from .sample import Data, Progress
-    from .tables import TableChoice
 
-    Array = NDArray[Any]
-    Tensors = Mapping[str, Array]
+Tensors = Mapping[str, Array]
+Mapped = tuple[str, str, Sequence[Array], bool]  # what is read from a file: its name, hash and arrays
 
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """Things that are given beside a file and its sample.
+    """Things that are given beside a file and its sample."""
 
-    Attributes:
-        cells: The inputs are cells (section 3.2).
-        clusters: The number of the cluster of each row, if the header has clusters.
-        groups: The same for groups.
-        tables: Declared tables of scores, in the order of the header: a safetensors file, or its arrays by
-            name; None for one that is not there. The one that the message names is needed.
-        base: The tensors of the base, if the message is a network and the header names one.
-        unlabelled: Unlabelled inputs, for the statement C-12b.
-        answers: A table of scores of f on them, where the header has no chain of f.
-        subject_weights: The tensors of the original network f, where it has one.
-        learned_weights: Tensors that were handed over as g: are they those of the message?
-        test: Inputs and labels that took no part in making the classifier: they may refute the claim.
-        by_class: Count the errors on every class too.
-        progress: Called with the rows done and their total while rows are evaluated.
-    """
-
-    cells: bool = False
-    clusters: Array | None = None
+    cells: bool = False  # the inputs are cells (section 3.2)
+    clusters: Array | None = None  # the number of the cluster of each row
     groups: Array | None = None
-    tables: Sequence[str | Path | Tensors | None] = ()
-    base: Tensors | None = None
-    unlabelled: Array | None = None
-    answers: str | Path | Tensors | None = None
-    subject_weights: Tensors | None = None
-    learned_weights: Tensors | None = None
-    test: tuple[Array, Array] | None = None
-    by_class: bool = False
-    progress: Progress | None = None
+    tables: Sequence[str | Path | Tensors | None] = ()  # of scores, in the order of the header
+    base: Tensors | None = None  # if the message is a network and the header names one
+    unlabelled: Array | None = None  # inputs, for the statement C-12b
+    answers: str | Path | Tensors | None = None  # of f on them, where the header has no chain of f
+    subject_weights: Tensors | None = None  # of the original network f
+    learned_weights: Tensors | None = None  # handed over as g: are they those of the message?
+    test: tuple[Array, Array] | None = None  # took no part in making the classifier: may refute the claim
+    by_class: bool = False  # count the errors on every class too
+    progress: Progress | None = None  # called while rows are evaluated
 
 
 @dataclass
@@ -94,14 +71,10 @@ class Checklist:
     evaluator: Any = None  # the same as a function; or f, if the claim is about it
     picked: NDArray[np.int64] | None = None
     is_finished: bool = False
-    mapped: list[tuple[str, str, Sequence[Array], bool]] = field(default_factory=list)  # from files
+    mapped: list[Mapped] = field(default_factory=list)
 
     def run(self, x: Array, y: Array) -> None:
-        """Check everything that the verdict rests on.
-
-        Raises:
-            Lacking: if something is needed that was not given, and nothing else is wrong.
-        """
+        """Check everything that the verdict rests on."""
         self._read(x, y)
         if self.data is None or self.arranged is None or self.message is None:
             return
@@ -217,37 +190,13 @@ class Checklist:
         self.is_finished = True
 
     def _carry_over(self, data: Data, tallies: tuple[Tally, ...]) -> tuple[Tally, ...]:
-        """The counts with those of disagreements; for a domain that theta covers, as they are (section 9)."""
-        header, given = self.container.header, self.given
-        assert header.original is not None
-        chain, unlabelled = header.original.chain, header.original.unlabelled
-        if chain is not None and given.subject_weights is None:
-            raise Lacking("the weights of f (--subject-weights)")
-        predict = self.evaluator.predict
-        if chain is not None:
-            original = room("original network")
-            f = original.original_network(header, self.network, given.subject_weights)
-            if unlabelled is None:
-                original.check_domain(f, self.network, header.original.domain)
-            self.evaluator = room("evaluation").NetworkScores(f).evaluator
-        if unlabelled is None:
-            return tallies
-        if given.unlabelled is None:
-            raise Lacking("the unlabelled inputs (--unlabelled)")
-        inputs = check_unlabelled(unlabelled, given.unlabelled, data)
-        if isinstance(inputs, np.memmap):
-            self.mapped.append(("the unlabelled inputs", unlabelled.sha256, (inputs,), data.is_cells))
-        if chain is not None:
-            others, is_unclear = self.evaluator.predict(inputs)
-        elif given.answers is None:
-            raise Lacking("the answers of f (--answers)")
-        else:
-            self.evaluator = None
-            others, is_unclear = read_labels(given.answers, header.original.sha256, unlabelled.rows)
-        labels, is_in_doubt = predict(inputs)
-        is_different = (labels != others) | is_in_doubt | is_unclear
-        disagreement = count_disagreements(is_different, inputs, header.sample.copies)
-        return replace(tallies[0], of=RISK), disagreement
+        """The counts that hold for the network f that was given (section 9)."""
+        carried = room("original network").carry_over(
+            self.container.header, self.network, self.evaluator, self.given, data
+        )
+        self.evaluator, disagreement, mapped = carried
+        self.mapped += mapped
+        return tallies if disagreement is None else (replace(tallies[0], of=RISK), disagreement)
 
     def _check_weights(self) -> None:
         """Check that weights handed over beside the file are those of g."""
@@ -273,20 +222,18 @@ class Checklist:
 
     def compare_with_test(self) -> Comparison | None:
         """Comparison with test data; None without any, or if there is a reason to refuse."""
-        if self.given.test is None or self.reasons:
+        message, scores = self.message, self.scores
+        if self.given.test is None or self.reasons or message is None or scores is None:
             return None
-        assert self.message is not None  # else there is a reason
-        assert self.data is not None
-        assert self.scores is not None
-        header, question, compare = (
+        found: Comparison = room("test").compare_with_test(
             self.container.header,
-            self.message.question,
-            room("test").compare_with_test,
+            message.question,
+            scores.classes,
+            self._blocks_of,
+            data=self.data,
+            test=self.given.test,
         )
-        comparison: Comparison = compare(
-            header, question, self.scores.classes, self._blocks_of, data=self.data, test=self.given.test
-        )
-        return comparison
+        return found
 
     def _blocks_of(self, data: Data) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
         """Scores of other data by the classifier that the claim is about."""

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import mpmath
 import numpy as np
+from numpy.typing import NDArray
 
+from .counting import Tally
 from .formulas import DIGITS, binomial, is_honest, picked
-from .losses import ALL, PARTS, Question
+from .header import Header, Limit
+from .losses import ALL, LOSSES, PARTS, Question
 from .refusal import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from .counting import Tally
-    from .header import Header, Limit
 
 OF_TABLES = ("first table", "another table")
 REPLAYED, ON_DECLARED, RECOUNTED = "replayed", "replayed on declared inputs", "recounted"
@@ -148,15 +143,8 @@ def is_vacuous(header: Header, question: Question, labels: NDArray[np.int64]) ->
     claim, classes = header.claim, header.sample.classes
     if question.on in PARTS:
         return any(limit.bound >= 1 for limit in claim.limits)
-    level = Fraction(classes - 1, classes)
-    if question.kind in ("confused", "false-alarm"):
-        level = Fraction(1, classes)
-    elif question.kind == "top":
-        level = Fraction(classes - question.numbers[0], classes)
-    elif question.kind == "cost-above":
-        dear = (np.array(question.costs) > question.numbers[0]).sum(axis=0)
-        level = Fraction(int(dear.min()), classes)
-    elif question.kind == "wrong" and question.on == ALL and len(labels):
+    level = Fraction(LOSSES[question.kind].guessed(question, classes), classes)
+    if question.kind == "wrong" and question.on == ALL and len(labels):
         commonest = int(np.unique(labels, return_counts=True)[1].max())
         level = min(level, 1 - Fraction(commonest, len(labels)))
     return Fraction(claim.bound) >= level

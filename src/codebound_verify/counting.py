@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from .header import Header
 from .losses import (
     ANY_ROW,
     EACH_CLASS,
     ONE_ROW,
     PARTS,
+    Array,
+    Mask,
     Question,
     check_question,
     columns_of,
@@ -20,20 +24,9 @@ from .losses import (
     lead_of,
     surplus,
 )
+from .order import Arranged, Places
 from .refusal import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from .header import Header
-    from .order import Arranged
-    from .sample import Data
-
-    Array = NDArray[Any]
-    Rows = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
+from .sample import Data
 
 MOST_PARTS = 1024
 
@@ -45,14 +38,14 @@ class Scores(Protocol):
     """
 
     @property
-    def classes(self) -> Rows:
+    def classes(self) -> Places:
         """Label of each column."""
 
     @property
     def theta(self) -> float:
         """Amount that is subtracted from each difference; 0 but for a bounded domain."""
 
-    def blocks(self, rows: Rows) -> Iterator[tuple[Rows, Array, Array]]:
+    def blocks(self, rows: Places) -> Iterator[tuple[Places, Array, Array]]:
         """Blocks of these rows, of bounded memory: their stored places, values (m, C), and room (m,).
 
         Values are float64. The room is 0 for what nothing rounds, and infinite where nothing can be said.
@@ -88,7 +81,7 @@ def recount(
     data: Data,
     arranged: Arranged,
     scores: Scores,
-    picked: Rows | None = None,
+    picked: Places | None = None,
 ) -> tuple[Tally, ...]:
     """Count each limit of a question (6.5) on the rows after the known share; picks, if any, count apart."""
     y, copies = data.y, header.sample.copies
@@ -109,7 +102,7 @@ def recount(
     )
 
 
-def _flag(question: Question, y: Rows, counted: Rows, scores: Scores) -> tuple[_Flags, _Flags]:
+def _flag(question: Question, y: Places, counted: Places, scores: Scores) -> tuple[_Flags, _Flags]:
     """Flags of the loss and of silence; a row that no block has stays one that is counted and wrong."""
     risk = _Flags(is_about(question, y), np.zeros(len(y), dtype=bool))
     silent = _Flags(np.ones(len(y), dtype=bool), np.zeros(len(y), dtype=bool))
@@ -123,7 +116,7 @@ def _flag(question: Question, y: Rows, counted: Rows, scores: Scores) -> tuple[_
 
 
 def judge_block(
-    question: Question, classes: Rows, theta: float, labels: Array, values: Array, room: Array
+    question: Question, classes: Places, theta: float, labels: Array, values: Array, room: Array
 ) -> tuple[Mask, Mask, Mask]:
     """Masks of rows: surely right, possibly among those that count by their scores, and surely so."""
     is_plain = np.isfinite(values).all(axis=1)
@@ -139,7 +132,7 @@ def judge_block(
         return right & is_sure, ~(is_plain & (lead <= -room)), is_sure
 
 
-def _lead(question: Question, values: Array, classes: Rows) -> Array | None:
+def _lead(question: Question, values: Array, classes: Places) -> Array | None:
     """By how far a row is answered, or predicted as the class of the claim; None if all rows count."""
     if question.threshold is not None:
         found: Array = surplus(values) - question.threshold
@@ -147,7 +140,7 @@ def _lead(question: Question, values: Array, classes: Rows) -> Array | None:
     return None if question.predicted is None else lead_of(question.predicted, values, classes)
 
 
-def _parts(on: str, y: Rows, copies: str, arranged: Arranged, classes: Rows) -> tuple[Rows, list[int]]:
+def _parts(on: str, y: Places, copies: str, arranged: Arranged, classes: Places) -> tuple[Places, list[int]]:
     """The number of the part of each row, and the numbers of all parts, rising."""
     if on == EACH_CLASS:
         parts, numbers = y, classes
@@ -162,7 +155,7 @@ def _parts(on: str, y: Rows, copies: str, arranged: Arranged, classes: Rows) -> 
     return parts, numbers.tolist()
 
 
-def _check_groups(inputs: Rows, groups: Rows) -> None:
+def _check_groups(inputs: Places, groups: Places) -> None:
     """Check that equal inputs have one group."""
     first = np.empty(int(inputs.max()) + 1, dtype=np.int64)
     first[inputs] = groups
@@ -176,7 +169,7 @@ class _Counting:
     """Counts of rows by the reading of copies (6.3)."""
 
     def __init__(
-        self, copies: str, on: str, y: Rows, arranged: Arranged, counted: Rows, picked: Rows | None
+        self, copies: str, on: str, y: Places, arranged: Arranged, counted: Places, picked: Places | None
     ) -> None:
         self._copies, self._on, self._y, self._arranged = copies, on, y, arranged
         self._picked = picked
@@ -203,7 +196,7 @@ class _Counting:
         picks = int(flags.about[self._picked].sum())
         return Tally(of, errors, errors + good + picks, picks)
 
-    def _count(self, wrong: Rows, right: Rows) -> tuple[int, int]:
+    def _count(self, wrong: Places, right: Places) -> tuple[int, int]:
         """Numbers of rows that count as wrong, and as right."""
         inputs = self._arranged.inputs
         if self._on == ANY_ROW:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from .header import Header
+from .header import Header
 
 SKETCHES = Path(__file__).with_name("developed.json")
 """``rows`` has, by the name of a sample, the smallest ``keys`` of its rows, 12 hexadecimal digits each, how

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .container import load, read_container
-from .refusal import Refused
+from .container import load
+from .refusal import Refused, TooLarge
 from .rooms import room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .header import Header
     from .holdout.ledger import LedgerVerdict
     from .sample import Progress
     from .verdict import Verdict
@@ -53,8 +51,7 @@ def verify_file(
 ) -> Verdict | LedgerVerdict:
     """Check a certificate or the one in a folder (``content``, if read before), with what lies beside it.
 
-    Raises:
-        Refused: if something that is needed was not given, or cannot be read: nothing is said about the file.
+    Where something that is needed was not given, or cannot be read, nothing is said about the file: Refused.
     """
     file = certificate_in(file)
     try:
@@ -95,54 +92,11 @@ def _certificate(content: bytes, given: GivenFiles, progress: Progress | None) -
         raise Refused(
             "the sample is needed, and no sample.npz lies beside the certificate: give it with --data"
         )
-    from .data import TooLarge, load_data, load_numbers
     from .verdict import Verdict, verify
-    from .weights import read_tensors, read_weights
 
-    header = _header(content)
     try:
-        data = load_data(given.data, given.data_folder, expected=_numbers(header, sample=True))
-        unlabelled = None
-        if given.unlabelled:
-            expected = _numbers(header, sample=False)
-            unlabelled = load_data(given.unlabelled, given.data_folder, expected=expected).x
-        test = load_data(given.test, given.data_folder) if given.test else None
-        return verify(
-            content,
-            data.x,
-            data.labels,
-            cells=data.is_cells,
-            clusters=load_numbers(given.clusters, "clusters") if given.clusters else data.clusters,
-            groups=load_numbers(given.groups, "groups") if given.groups else data.groups,
-            tables=tuple(given.scores),
-            base=read_weights(given.base) if given.base else None,
-            unlabelled=unlabelled,
-            answers=given.answers,
-            subject_weights=read_weights(given.subject_weights) if given.subject_weights else None,
-            learned_weights=read_tensors(given.weights) if given.weights else None,
-            test=None if test is None else (test.x, test.labels),
-            by_class=given.by_class,
-            progress=progress,
-        )
+        return verify(content, **room("arrays").read_given(content, given), progress=progress)
     except TooLarge as refused:
         return Verdict("REFUSE", refused.reasons, None)
     except MemoryError:
         raise Refused("there is not enough memory to check this certificate") from None
-
-
-def _header(content: bytes) -> Header | None:
-    """The header of a certificate; None of a file that is none."""
-    try:
-        return read_container(content).header
-    except Refused:
-        return None
-
-
-def _numbers(header: Header | None, *, sample: bool) -> int | None:
-    """Number of values in the sample, or in unlabelled inputs; None of a file that is no certificate."""
-    if header is None:
-        return None
-    each, original = math.prod(header.sample.input_shape), header.original
-    if sample:
-        return each * header.sample.rows
-    return each * original.unlabelled.rows if original is not None and original.unlabelled is not None else 0

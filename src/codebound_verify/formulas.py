@@ -60,7 +60,7 @@ def _binomial_inverse(errors: int, n: int, nats: mpf) -> mpf:
     the derivative (n - errors) / tail_ratio. At the start it is not above -nats: with so few errors some
     n - errors rows are right, for each choice of them with probability e^((n - errors) u).
     """
-    choose = mpmath.loggamma(n + 1) - mpmath.loggamma(errors + 1) - mpmath.loggamma(n - errors + 1)
+    choose = log_choose(n, errors)
     u = -(nats + choose) / (n - errors)
     for _ in range(STEPS):
         p = -mpmath.expm1(u)
@@ -80,7 +80,7 @@ def _picked_inverse(counted: int, n: int, target: mpf) -> mpf:
     (docs/picked.md): its logarithm is convex in u and rises. The start is where the first term is enough.
     """
     left = n - counted
-    choose = mpmath.loggamma(n + 1) - mpmath.loggamma(counted + 1) - mpmath.loggamma(left + 1)
+    choose = log_choose(n, counted)
     u = (target + choose) / left
     for _ in range(STEPS):
         p = -mpmath.expm1(-u)
@@ -94,6 +94,25 @@ def _picked_inverse(counted: int, n: int, target: mpf) -> mpf:
             return u
         u -= step
     raise ArithmeticError(f"no inverse for {counted} counted of {n} and {mpmath.nstr(target, 10)}")
+
+
+def log_choose(n: int, k: int) -> mpf:
+    """The logarithm of a binomial coefficient."""
+    return mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1)
+
+
+def at_least(k: int, n: int, p: mpf) -> mpf:
+    """P(Bin(n, p) >= k)."""
+    if k <= 0:
+        return mpf(1)
+    if p <= 0 or k > n:
+        return mpf(0)
+    return mpf(1) if p >= 1 else probability(k, n, p) * tail_ratio(n - k, n, odds=p / (1 - p))
+
+
+def probability(k: int, n: int, p: mpf) -> mpf:
+    """P(Bin(n, p) = k) for p strictly between 0 and 1."""
+    return mpmath.exp(log_choose(n, k) + k * mpmath.log(p) + (n - k) * mpmath.log1p(-p))
 
 
 def tail_ratio(errors: int, n: int, *, odds: mpf) -> mpf:

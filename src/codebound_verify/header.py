@@ -16,8 +16,6 @@ from .refusal import Refused, quote
 PAGE_SHA256 = "b45e2a14cf3b571aeaa1299bb8f4e7927dc3a3ee2c68ffecc02185c686b504f3"
 FROZEN = "2026-11-19"
 """Hash of the page that this program was written from, and the day on which it was frozen."""
-IS_DRAFT = FROZEN == "0001-01-01"
-DRAFT_SENTENCE = "The file follows a draft whose page may still change: keep no file of it."
 
 TEXT_LIMIT = 400
 LEVELS_LIMIT = 8

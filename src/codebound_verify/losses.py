@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,12 +15,12 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from .message import Bits
 
+
 Array: TypeAlias = NDArray[Any]
 Mask: TypeAlias = NDArray[np.bool_]
 Costs: TypeAlias = tuple[tuple[int, ...], ...]
+Read: TypeAlias = tuple[tuple[int | str, ...], Costs]
 
-KINDS = ("class", "confused", "false-alarm", "top", "cost-above", "wrong")
-"""Losses in the order of their numbers in a message; 6 and 7 are refused."""
 _SMALL = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _LARGE = (1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 15)
 SURE = tuple(map(str, _SMALL + _LARGE))
@@ -59,13 +61,8 @@ class Question:
     @property
     def labels(self) -> tuple[int, ...]:
         """Labels that the loss or the choice of rows names; each has to be a class."""
-        named = self.numbers if self.is_about_labels else ()
+        named = self.numbers if LOSSES[self.kind].labels else ()
         return named if self.predicted is None else (*named, self.predicted)
-
-    @property
-    def is_about_labels(self) -> bool:
-        """Return True if the loss names labels, and so is about a part of the rows."""
-        return self.kind in ("class", "confused", "false-alarm")
 
     @property
     def threshold(self) -> float | None:
@@ -83,60 +80,24 @@ def read_question(bits: Bits, classes: int) -> Question:
 
     That the labels named are classes is confirmed where the classes are known, in ``counting``.
     """
-    loss, costs = _read_loss(bits, classes)
-    on = _read_choice(bits)
+    number = bits.bits(3)
+    if number >= len(LOSSES):
+        raise Refused(f"Message: there is no loss of kind {number}.")
+    name, kind = list(LOSSES.items())[number]
+    labels = [_read_label(bits) for _ in range(kind.labels)]
+    if len({*labels}) < len(labels):
+        raise Refused(f"Message: class {labels[0]} cannot be confused with itself.")
+    words, costs = kind.read(bits, classes)
+    loss, on = ":".join(map(str, (name, *labels, *words))), _read_choice(bits)
     if (loss, on) in (("wrong", ALL), ("wrong", ONE_ROW)):
         raise Refused("Message: the errors on all rows, or on one of a cluster, are asked without a word.")
     return Question(loss, on, costs)
-
-
-def _read_loss(bits: Bits, classes: int) -> tuple[str, Costs]:
-    number = bits.bits(3)
-    if number >= len(KINDS):
-        raise Refused(f"Message: there is no loss of kind {number}.")
-    kind = KINDS[number]
-    if kind == "wrong":
-        return kind, ()
-    if kind == "cost-above":
-        return _read_costs(bits, classes)
-    if kind == "top":
-        if (most := bits.gamma()) >= classes:
-            raise Refused(f"Message: the best {most} of {classes} classes are all of them.")
-        return f"{kind}:{most}", ()
-    first = _read_label(bits)
-    if kind != "confused":
-        return f"{kind}:{first}", ()
-    if (second := _read_label(bits)) == first:
-        raise Refused(f"Message: class {first} cannot be confused with itself.")
-    return f"{kind}:{first}:{second}", ()
 
 
 def _read_label(bits: Bits) -> int:
     if (label := bits.gamma() - 1) > LARGEST_LABEL:
         raise Refused(f"Message: {label} is no label; the largest is {LARGEST_LABEL}.")
     return label
-
-
-def _read_costs(bits: Bits, classes: int) -> tuple[str, Costs]:
-    allowed, is_told = bits.gamma() - 1, bits.bits(1)
-    if classes > (most := CLASSES_OF_COSTS if is_told else CLASSES_OF_DISTANCES):
-        raise Refused(f"Message: there are costs for {classes} classes; {most} at most are allowed.")
-    spelled = DISTANCE
-    costs = [[abs(label - other) for other in range(classes)] for label in range(classes)]
-    if is_told:
-        if (largest := bits.bits(4) + 1) > LARGEST_COST:
-            raise Refused(f"Message: costs up to {largest} are too large; {LARGEST_COST} is allowed.")
-        spelled = ""
-        for label in range(classes):
-            for other in range(classes):
-                if other != label:
-                    costs[label][other] = cost = bits.bits(largest.bit_length())
-                    spelled += f"{cost:x}"
-                    if cost > largest:
-                        raise Refused(f"Message: a cost is {cost}, above {largest}, the largest it allows.")
-    if allowed >= max(map(max, costs)):
-        raise Refused(f"Message: no cost is above {allowed}.")
-    return f"cost-above:{allowed}:{spelled}", tuple(map(tuple, costs))
 
 
 def _read_choice(bits: Bits) -> str:
@@ -166,10 +127,9 @@ def check_question(question: Question, classes: NDArray[np.int64]) -> None:
 
 def is_about(question: Question, labels: Array) -> Mask:
     """Mask of the rows, by their labels, that the loss is about."""
-    if not question.is_about_labels:
+    if not (kind := LOSSES[question.kind]).labels:
         return np.ones(len(labels), dtype=bool)
-    is_named: Mask = labels == question.numbers[0]
-    return np.logical_not(is_named) if question.kind == "false-alarm" else is_named
+    return np.asarray((labels == question.numbers[0]) != kind.is_of_others)
 
 
 def columns_of(labels: Array, classes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -182,32 +142,94 @@ def differences(
     question: Question, values: Array, columns: NDArray[np.int64], classes: NDArray[np.int64]
 ) -> Array:
     """Difference of each row, which has to be large enough; minus infinity where the label has no column."""
-    own, places = np.maximum(columns, 0), np.arange(len(values))
-    if question.kind in ("confused", "false-alarm"):
-        found = -lead_of(question.numbers[-1], values, classes)
-    elif question.kind == "cost-above":
-        is_cheap = (np.array(question.costs) <= question.numbers[0])[own]
-        found = np.where(is_cheap, values, -np.inf).max(1) - np.where(is_cheap, -np.inf, values).max(1)
-    else:
-        others = values.copy()
-        others[places, own] = -np.inf
-        best = question.numbers[0] if question.kind == "top" else 1
-        kth = others.shape[1] - best
-        rival = others.max(1) if best == 1 else np.partition(others, kth, axis=1)[:, kth]
-        found = values[places, own] - rival
+    found = LOSSES[question.kind].differences(question, values, np.maximum(columns, 0), classes)
     return np.where(columns >= 0, found, -np.inf)
 
 
 def lead_of(label: int, values: Array, classes: NDArray[np.int64]) -> Array:
     """Score of a label less the largest of the others."""
     column = int(np.searchsorted(classes, label))
-    lead: Array = values[:, column] - np.delete(values, column, axis=1).max(1)
-    return lead
+    return np.asarray(values[:, column] - np.delete(values, column, axis=1).max(1))
 
 
 def surplus(values: Array) -> Array:
     """The largest score less the second, as float64."""
     last = values.shape[1] - 1
     ends = np.partition(values, (last - 1, last), axis=1)
-    found: Array = ends[:, last] - ends[:, last - 1]
-    return found
+    return np.asarray(ends[:, last] - ends[:, last - 1])
+
+
+def _lead(question: Question, values: Array, own: Array, classes: Array) -> Array:
+    others, places = values.copy(), np.arange(len(values))
+    others[places, own] = -np.inf
+    best = question.numbers[0] if question.kind == "top" else 1
+    rival = others.max(1) if best == 1 else np.partition(others, -best, axis=1)[:, -best]
+    return np.asarray(values[places, own] - rival)
+
+
+def _seen(question: Question, values: Array, own: Array, classes: Array) -> Array:
+    return -lead_of(question.numbers[-1], values, classes)
+
+
+def _cheap(question: Question, values: Array, own: Array, classes: Array) -> Array:
+    is_cheap = (np.array(question.costs) <= question.numbers[0])[own]
+    return np.asarray(np.where(is_cheap, values, -np.inf).max(1) - np.where(is_cheap, -np.inf, values).max(1))
+
+
+def _best(bits: Bits, classes: int) -> Read:
+    if (most := bits.gamma()) >= classes:
+        raise Refused(f"Message: the best {most} of {classes} classes are all of them.")
+    return (most,), ()
+
+
+def _read_costs(bits: Bits, classes: int) -> Read:
+    allowed, is_told = bits.gamma() - 1, bits.bits(1)
+    if classes > (most := CLASSES_OF_COSTS if is_told else CLASSES_OF_DISTANCES):
+        raise Refused(f"Message: there are costs for {classes} classes; {most} at most are allowed.")
+    spelled = DISTANCE
+    costs = [[abs(label - other) for other in range(classes)] for label in range(classes)]
+    if is_told:
+        if (largest := bits.bits(4) + 1) > LARGEST_COST:
+            raise Refused(f"Message: costs up to {largest} are too large; {LARGEST_COST} is allowed.")
+        spelled = ""
+        for label, other in permutations(range(classes), 2):
+            costs[label][other] = cost = bits.bits(largest.bit_length())
+            spelled += f"{cost:x}"
+            if cost > largest:
+                raise Refused(f"Message: a cost is {cost}, above {largest}, the largest it allows.")
+    if allowed >= max(map(max, costs)):
+        raise Refused(f"Message: no cost is above {allowed}.")
+    return (allowed, spelled), tuple(map(tuple, costs))
+
+
+def _dear(question: Question, classes: int) -> int:
+    return int((np.array(question.costs) > question.numbers[0]).sum(axis=0).min())
+
+
+@dataclass(frozen=True)
+class LossKind:
+    """A loss, in all that this program asks about it; by default any error."""
+
+    words: str  # for what is bounded, with its numbers
+    labels: int = 0  # that it names first: it is then about the rows of one label, or of all others
+    is_of_others: bool = False
+    differences: Callable[[Question, Array, Array, Array], Array] = _lead
+    guessed: Callable[[Question, int], int] = lambda question, classes: classes - 1  # in 6.6, times classes
+    read: Callable[[Bits, int], Read] = lambda bits, classes: ((), ())  # its other words, and costs
+
+
+LOSSES = {
+    "class": LossKind("error on class {0}", 1),
+    "confused": LossKind("share of class {0} that is taken for class {1}", 2, False, _seen, lambda *_: 1),
+    "false-alarm": LossKind(
+        "share of the other classes that is taken for class {0}", 1, True, _seen, lambda *_: 1
+    ),
+    "top": LossKind(
+        "share of labels outside the best {0}", guessed=lambda q, n: n - q.numbers[0], read=_best
+    ),
+    "cost-above": LossKind(
+        "share of predictions that cost more than {0}", 0, False, _cheap, _dear, _read_costs
+    ),
+    "wrong": LossKind("error"),
+}
+"""Losses in the order of their numbers in a message; 6 and 7 are refused."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from .container import Container
+from .header import Header
 from .losses import ALL, EACH_GROUP, OF_CLUSTERS, ONE_ROW, Question, read_question
 from .refusal import Refused
-
-if TYPE_CHECKING:
-    from .container import Container
-    from .header import Header
 
 GAMMA_LIMIT = 40  # zeros in front of a number
 FORMS = ("usual split", "first table", "another table", "another split", "picks", "network")

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .header import Header
 from .refusal import Refused
-from .sample import check_numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from .header import Header
-    from .sample import Data, Inputs
+from .sample import Data, Inputs, check_numbers
 
 Places: TypeAlias = NDArray[np.int64]
 Keys: TypeAlias = NDArray[np.uint64]  # SHA-256, as four words each, the most significant first

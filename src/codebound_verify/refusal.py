@@ -16,6 +16,10 @@ class Lacking(Refused):
         super().__init__(f"this certificate cannot be checked without {what}")
 
 
+class TooLarge(Refused):
+    """Refusal of an array larger than what the certificate is about, left unread."""
+
+
 def quote(value: object) -> str:
     """A short quotation of something that a file contains.
 

@@ -16,6 +16,8 @@ ROOMS = {
     "picks": "learn.picking",  # the same, to be learned
     "classes": "questions.classes",  # --by-class
     "test": "questions.refutation",  # --test
+    "requirements": "questions.requirements",  # --max-error and others
+    "arrays": "sources.arrays",  # --data sample.npz
     "named data": "sources.datasets",  # --data mnist
     "folder": "sources.folder",  # certificate.cbound
     "ledger": "holdout.ledger",  # .jsonl

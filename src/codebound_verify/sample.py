@@ -6,15 +6,13 @@ import hashlib
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .header import Header
 from .refusal import Lacking, Refused, quote
-
-if TYPE_CHECKING:
-    from .header import Header
 
 Inputs: TypeAlias = NDArray[Any]
 Labels: TypeAlias = NDArray[np.int64]

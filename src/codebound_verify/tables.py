@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .header import CLASSES_LIMIT, SCORES_LIMIT
+from .header import CLASSES_LIMIT, SCORES_LIMIT, Header, Table
+from .losses import Array
+from .message import Bits
+from .order import Arranged, Places
 from .refusal import Refused
-from .sample import hash_arrays, parts, rows_at_a_time
+from .sample import Data, hash_arrays, parts, rows_at_a_time
 from .weights import HEADER_LIMIT, map_tensors
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .header import Header, Table
-    from .message import Bits
-    from .order import Arranged
-    from .sample import Data
-
-Array: TypeAlias = NDArray[Any]
-Places: TypeAlias = NDArray[np.int64]
 Source: TypeAlias = str | Path | Mapping[str, Array]  # a file, or its arrays by name
 
 FILE_LIMIT = 8 * (SCORES_LIMIT + 2**32) + HEADER_LIMIT  # scores and picks

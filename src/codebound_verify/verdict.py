@@ -6,21 +6,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .checklist import Checklist, Given
 from .claim import RECOUNTED, statement_of
 from .container import Source, load, read_container
-from .declarations import list_assumptions
 from .development import find_development
+from .header import Limit
 from .refusal import Lacking, Refused
-from .words import describe_limit, state_claim
+from .words import describe_limit, list_assumptions, state_claim
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .header import Limit
     from .questions.classes import ClassRow
     from .questions.refutation import Comparison
+
 
 NO_CLASSES = (
     "No error on each class is bounded: of clusters, of f by C-12b and above 1,024 classes there is none."
@@ -85,20 +84,11 @@ class Verdict:
 def verify(
     source: Source, x: NDArray[Any] | None = None, y: NDArray[Any] | None = None, **given: Any
 ) -> Verdict:
-    """Check a certificate against the sample it is about.
+    """Check a certificate, a file or its bytes, against all inputs and labels of its sample, as stored.
 
-    Args:
-        source: The file, or its bytes.
-        x: All inputs of the sample, as stored.
-        y: Their labels.
-        given: Whatever else there is, by the names of ``checklist.Given``.
-
-    Returns:
-        The verdict; nothing that the file contains raises. A file that cannot be opened is an ``OSError``.
-
-    Raises:
-        Refused: if the test data are no examples for this classifier.
-        Lacking: if something that is needed was not given, and nothing else is wrong.
+    ``given`` is whatever else there is, by the names of ``checklist.Given``. Nothing that the file contains
+    raises; :class:`Lacking` says that something needed was not given and nothing else is wrong, and
+    :class:`Refused` that the test data are no examples for this classifier.
     """
     try:
         container = read_container(load(source))

@@ -44,14 +44,14 @@ from codebound.run.tensor_files import load_tensors, load_weights, peek_record, 
 from codebound.sample.arrays import read_arrays
 from codebound.sample.formats.idx import parse_idx
 from codebound.sample.formats.pictures import read_image_folder
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_papers.journal import Journal
 from codebound_papers.sweep.grid import PlannedVerb, read_plan
 from codebound_papers.sweep.jobs import JobFolder
 from codebound_verify import verify
-from codebound_verify.data import load_data
 from codebound_verify.holdout.ledger import verify_ledger
 from codebound_verify.refusal import Refused
+from codebound_verify.sources.arrays import load_data
 from codebound_verify.weights import read_weights
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _parsers() -> dict[str, Target]:
             in_folder(lambda path: read_image_folder(path, role="train"), "a/1.png"),
             [image(kind) for kind in ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")],
         ),
-        "table": Target(lambda path: load_dataset(str(path)), [TABLE], ".csv"),
+        "table": Target(lambda path: load_sample(str(path)), [TABLE], ".csv"),
         "toml": Target(lambda path: read_toml(path, "the file"), [PLAN], ".toml"),
         "plan": Target(lambda path: read_plan(path, VERBS), [PLAN], ".toml"),
         "ledger": Target(read_ledger, [ledger]),

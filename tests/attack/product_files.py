@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 
 import numpy as np
-from certificate_counts import Sample
+from certificate_counts import Sample as Stored
 from certificate_reader import Refused
 from file_judges import judged
 from file_writer import Table, World, check_file
@@ -25,7 +25,7 @@ from format.test_mutations import MUTATIONS, sealed
 from worlds.outcomes import SAMPLE, issued
 from worlds.samples import rows_of
 
-from codebound.bits.forms import FIRST_TABLE, NETWORK, PICKS, SPLIT, TABLE, USUAL_SPLIT
+from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, SPLIT, TABLE, USUAL_SPLIT
 from codebound.certificate.file import Certificate
 from codebound.run.errors import FormatError
 from codebound.sample.order import Design
@@ -33,10 +33,10 @@ from codebound.sample.questions import Question, parse_question
 
 if TYPE_CHECKING:
     from codebound.certificate.task import Task
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 
-def with_copies() -> Dataset:
+def with_copies() -> Sample:
     """Rows of which some are stored again, and three of these with another label."""
     y = np.concatenate([SAMPLE.y, SAMPLE.y[:40]])
     y[-3:] = (y[-3:] + 1) % 3
@@ -97,7 +97,7 @@ def made(name: str) -> Made:
 def world_of(task: Task) -> World:
     """What was fixed before, for programs that share no code with the product."""
     design = task.design
-    sample = Sample(
+    sample = Stored(
         task.sample.x, task.sample.y, design.order, design.salt, design.copies, design.clusters, design.groups
     )
     tables = [Table(each.scores, each.rows, each.picks) for each in task.tables]

@@ -14,42 +14,29 @@ from sklearn.datasets import load_iris
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
+from codebound.request import Run
 from codebound.run.errors import FormatError
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_networks.about_f.disagreement import bound_through
-from codebound_networks.train.config import TrainConfig
-from codebound_networks.train.harness import fit
 from codebound_verify.__main__ import main as second
 
-DIGITS = load_dataset("digits")
+DIGITS = load_sample("digits")
 SOME = DIGITS.select(range(400), role="train")
 NAMES = ("setosa", "versicolor", "virginica")
 
 
-def linear(prior):
-    """A helper: class means of the known share, behind a layer that folds pixels."""
-    torch.manual_seed(0)
-    network = torch.nn.Sequential(
-        torch.nn.Flatten(), torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10)
-    )
-    return fit(network, prior, TrainConfig(epochs=20, learning_rate=0.01)).model
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Folders by picks, of a table with names, by a helper, and of a decoded network."""
+    """Folders by picks, of a table with names, and of a decoded network."""
     place = tmp_path_factory.mktemp("beside")
-    certify(None, SOME, method="picks", effort="quick").save_to(place / "picked")
+    certify(SOME, method="picks", run=Run(effort="quick")).save_to(place / "picked")
     frame = load_iris(as_frame=True).frame
     frame["target"] = [NAMES[each] for each in frame["target"]]
-    named = certify(None, frame.rename(columns={"target": "label"}), method="split", effort="quick")
+    named = certify(frame.rename(columns={"target": "label"}), method="split", run=Run(effort="quick"))
     named.save_to(place / "named")
-    certify(None, SOME, prior_tenths=5, helper=linear, method="picks", effort="quick").save_to(
-        place / "helped"
-    )
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
-    certify(network, SOME, method="naive", effort="quick").save_to(place / "decoded")
+    certify(SOME, network=network, method="naive", run=Run(effort="quick")).save_to(place / "decoded")
     return place
 
 
@@ -81,7 +68,7 @@ def unnamed(folder):
     file.write_bytes(container(put(found.header, {"declarations": lines}), found.message))
 
 
-@pytest.mark.parametrize("name", ["picked", "named", "helped", "decoded"])
+@pytest.mark.parametrize("name", ["picked", "named", "decoded"])
 def test_folders_are_true_to_begin_with(made, name, capsys):
     assert second([str(made / name)]) == 0
     out = capsys.readouterr().out
@@ -98,11 +85,11 @@ def test_exchanged_columns_of_what_was_learned(folder, as_file, capsys, codeboun
     with pytest.raises(FormatError, match="not the weights of this certificate"):
         load_classifier(folder)
     out = folder.with_name("g.onnx")
-    assert codebound("decode", folder, "--out", out)[0] != 0
+    assert codebound("export", folder, "--to", "onnx", "--out", out)[0] != 0
     assert not out.exists()
     asked = folder / "certificate.cbound" if as_file else folder
-    for words in (("verify",), ("check", "--max-error", 0.99)):
-        code, said, _ = codebound(words[0], asked, *words[1:])
+    for words in ("verify {}", "audit check {} --max-error 0.99"):
+        code, said, _ = codebound(*words.format(asked).split())
         assert code == 1
         assert "Weights:" in said
     assert second([str(asked)]) == 1

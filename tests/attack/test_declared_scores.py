@@ -8,18 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from attack.networks import ATTACKS, SAMPLE, EachByItself, Residual
+from worlds.requests import request
 
 from codebound.certificate.verification import verify
 from codebound.certification import certify
-from codebound.known.base import Pretrained
-from codebound.known.provenance import Origin, remember
+from codebound.known.provenance import Origin, Pretrained, remember
+from codebound.request import Known
 from codebound.run.errors import CertificateError, CodeboundError, UsageError
 
 SAYS = "made by hand"
 
 
 def certified(module, **options):
-    return certify(module, SAMPLE, base=Pretrained(module, SAYS), method="scores", **options)
+    return certify(
+        SAMPLE, network=module, method="scores", **request(base=Pretrained(module, SAYS), **options)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +77,9 @@ def test_a_base_that_was_trained_on_the_sample_is_refused():
 def test_no_message_is_made_of_it(method):
     module = Residual().eval()
     with pytest.raises(CertificateError, match="is no chain of layers"):
-        certify(module, SAMPLE, method=method)
+        certify(SAMPLE, network=module, method=method)
     with pytest.raises(CertificateError, match="is no chain of layers"):
-        certify(module, SAMPLE, base=Pretrained(module, SAYS), method=method)
+        certify(SAMPLE, network=module, method=method, known=Known(base=Pretrained(module, SAYS)))
 
 
 def test_code_that_cannot_be_read_is_said_to_be_so():
@@ -88,4 +91,4 @@ def test_code_that_cannot_be_read_is_said_to_be_so():
 def test_scores_of_more_rows_than_there_are_are_refused(found, rows):
     table = replace(found.tables[0], rows=rows)
     with pytest.raises(UsageError, match=f"made from {rows} of the examples"):
-        certify(None, SAMPLE, method="scores", scores=table)
+        certify(SAMPLE, method="scores", known=Known(scores=table))

@@ -10,6 +10,7 @@ from codebound.certificate import assessment
 from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.known.score_tables import ScoreTable
+from codebound.request import Known, Run
 from codebound.run.errors import CertificateError
 from codebound.sample import caveats
 from codebound.sample.arrays import from_arrays
@@ -44,7 +45,7 @@ def test_digits_in_any_array_are_the_ones_that_the_format_was_developed_on(given
     """In the file that is issued, and in the words of the second program about one that is silent."""
     x = given(X)
     sample = from_arrays(x, Y[: len(x)], name="given")
-    found = certify(None, sample, method="split", effort="quick").certificate
+    found = certify(sample, method="split", run=Run(effort="quick")).certificate
     assert DEVELOPED in found.declarations
     verdict = verify(found, sample)
     assert verdict.development_sample == "digits"
@@ -54,14 +55,16 @@ def test_digits_in_any_array_are_the_ones_that_the_format_was_developed_on(given
 def test_no_file_is_issued_that_the_verifier_contradicts(monkeypatch):
     monkeypatch.setattr(assessment, "development_sample", lambda *_: "")
     with pytest.raises(CertificateError, match=r"developed on the sample.*would not say it"):
-        certify(None, (X, Y), method="split", effort="quick")
+        certify((X, Y), method="split", run=Run(effort="quick"))
 
 
 @pytest.mark.parametrize(("of", "name"), [("rows of Fashion-MNIST", "fashion-mnist"), ("CIFAR-100", None)])
 def test_what_scores_were_made_of_is_believed(of, name):
     x, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
     table = ScoreTable(np.eye(3)[y], "somebody", of)
-    found = certify(None, from_arrays(x, y, name="noise"), method="scores", scores=table, effort="quick")
+    found = certify(
+        from_arrays(x, y, name="noise"), method="scores", known=Known(scores=table), run=Run(effort="quick")
+    )
     assert (DEVELOPED in found.certificate.declarations) == (name is not None)
     said = verify(found.certificate, found.sample, tables=[table.arrays]).development_sample
     assert (said or "").lower() == (name or "")
@@ -71,6 +74,6 @@ def test_other_samples_are_not_called_so():
     for x, y in (load_wine(return_X_y=True), (np.random.default_rng(0).integers(0, 17, X.shape), Y)):
         sample = from_arrays(x, y, name="other")
         said = development_sample(sample, ()) or None
-        found = certify(None, sample, method="split", effort="quick").certificate
+        found = certify(sample, method="split", run=Run(effort="quick")).certificate
         assert verify(found, sample).development_sample == said
         assert (DEVELOPED in found.declarations) == bool(said)

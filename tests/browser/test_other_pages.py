@@ -9,6 +9,7 @@ from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
 from codebound.cli.main import app
+from codebound.request import Run
 
 pytestmark = pytest.mark.browser
 
@@ -37,18 +38,20 @@ def pages(tmp_path_factory):
         assert result.exit_code == status, result.output
 
     (root / "plan.toml").write_text(PLAN)
-    certify(solved().build(), images(300), method="prune", effort="quick").save_to(root / "cert")
+    certify(images(300), network=solved().build(), method="prune", run=Run(effort="quick")).save_to(
+        root / "cert"
+    )
     run("sweep", root / "plan.toml", "--workers", 1, "--out", root / "s", "-q")
     [*_, row] = json.loads((root / "s" / "rows.json").read_text())["rows"]
     weights = next(Path(root / "s" / "jobs").glob(f"{row['job']}*/output/model.safetensors"))
-    given = ("--model", "linear", "--weights", weights, "--data", "digits", "-q")
+    given = ("--model", "linear", "--network", weights, "--data", "digits", "-q")
     run("measure", *given, "--examples", 50, "--out", root / "m")
     run("compare", *given, "--holdout", 0.2, "--no-certify", "--out", root / "c")
-    result = CliRunner().invoke(app, ["report", str(root / "cert")])
+    result = CliRunner().invoke(app, ["audit", "report", str(root / "cert")])
     assert result.exit_code != 0  # the author's words are missing
     words = root / "cert" / "dossier.toml"
     words.write_text(words.read_text().replace('= ""', '= "As somebody said, at some length."'))
-    run("report", root / "cert", "--profile", "eu-ai-act")
+    run("audit", "report", root / "cert", "--profile", "eu-ai-act")
     return {
         "sweep": root / "s" / "sweep.html",
         "measure": root / "m" / "measure.html",

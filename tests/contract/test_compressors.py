@@ -10,9 +10,10 @@ from torch import nn
 
 from codebound.certification import certify
 from codebound.methods.registry import Method
+from codebound.request import Run
 from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound.run.extensions import find_extensions
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_networks.codes.modes import decode_tensors, encode_tensors
 from codebound_networks.reading.walk import wrap
 from codebound_networks.views.zoo import build
@@ -171,6 +172,11 @@ def test_a_new_compressor_is_one_class_and_one_line(monkeypatch):
     assert all(len(layer.weight.unique()) <= 3 for layer in found.layers)
     method = Method("Keeps signs.", "codebound_papers.compress.compressors:propose_compressed")
     monkeypatch.setitem(find_extensions().tables["METHODS"], "signs", method)
-    digits = load_dataset("digits").select(range(200), role="train")
-    made = certify(build("linear", input_shape=(1, 8, 8), classes=10), digits, method="signs", effort="quick")
+    digits = load_sample("digits").select(range(200), role="train")
+    made = certify(
+        digits,
+        network=build("linear", input_shape=(1, 8, 8), classes=10),
+        method="signs",
+        run=Run(effort="quick"),
+    )
     assert made.method == "signs"

@@ -10,9 +10,11 @@ from ledger_writer import alarm_of, chance, forged, gain, mpf, says_no_more, upp
 
 from codebound.bounds.monitoring import Mixture
 from codebound.holdout import Abstention, Plan, Watch, WatchTerms, abstain, better, look, read_ledger, seal
-from codebound_verify.holdout import limits
-from codebound_verify.holdout.cells import canonical, column_hash
+from codebound_verify.formulas import at_least
+from codebound_verify.holdout import results
+from codebound_verify.holdout.counts import column_hash
 from codebound_verify.holdout.ledger import verify_ledger
+from codebound_verify.holdout.rules import canonical
 from codebound_verify.rooms import room
 
 GRID = (0.8, 0.5, 0.2)
@@ -118,19 +120,19 @@ def test_limits_of_a_difference_agree_with_sums_over_all_counts(seed):
     x = draw.randint(pairs // 2, pairs)
     level, counts = mpf(draw.choice([0.5, 0.05, 1e-4])), {"a_only": x, "b_only": pairs - x}
     shown, limit = gain(x, pairs - x, n, level)
-    assert limits.may_say(bool(shown), limits.sign_tail(**counts), level)
+    assert results.may_say(bool(shown), at_least(x, pairs, mpf(1) / 2), level)
     for change, is_right in ((-1e-8, True), (3e-6, False), (-3e-6, False)):
         printed = float(limit) + change if limit or change > 0 else 0.0
         if (printed >= 0) == bool(shown) or printed:
-            found = limits.is_difference(printed, **counts, n=n, level=level, is_better=bool(shown))
+            found = results.is_difference(printed, **counts, n=n, level=level, is_better=bool(shown))
             assert found == (is_right or printed == 0.0 == limit)
     for t in (-0.9, -0.3, -0.01, 0.0, 0.02, 0.4):
         mine, third = (
-            limits.chance_of_gain(mpf(t), n=n, level=level, **counts),
+            results.chance_of_gain(mpf(t), n=n, level=level, **counts),
             chance(x, pairs - x, n, mpf(t), level),
         )
         assert abs(min(mine, 1) - min(third, 1)) < mpf("1e-12")
-    assert abs(limits.upper(x, n, level) - upper(x, n, level)) < mpf("1e-12")
+    assert abs(results.upper(x, n, level) - upper(x, n, level)) < mpf("1e-12")
 
 
 @pytest.mark.parametrize(

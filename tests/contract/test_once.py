@@ -12,7 +12,8 @@ from worlds.bright_rows import images
 from worlds.networks import mlp
 
 from codebound.certification import certify
-from codebound.known.base import Pretrained
+from codebound.known.provenance import Pretrained
+from codebound.request import Known, Run
 from codebound.sample import dataset
 from codebound_networks.reading.export import plain_network
 from codebound_networks.reading.walk import Network, wrap
@@ -94,14 +95,16 @@ def measured(network):
 
 
 def certified(network, method="prune"):
-    return certify(network, SAMPLE, method=method, effort="quick", test_set=TEST)
+    return certify(SAMPLE, network=network, method=method, test=TEST, run=Run(effort="quick"))
 
 
 def scored(network):
     """By declared scores, as a base that is no chain is certified."""
     module = network.model if isinstance(network, Network) else network
     base = Pretrained(module, "made by hand")
-    return certify(network, SAMPLE, method="scores", effort="quick", base=base, test_set=TEST)
+    return certify(
+        SAMPLE, network=network, method="scores", test=TEST, known=Known(base=base), run=Run(effort="quick")
+    )
 
 
 def trained():

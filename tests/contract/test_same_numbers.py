@@ -12,23 +12,26 @@ from codebound.bounds.risk import count_of, percent
 from codebound.certification import certify
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format
+from codebound.request import Claim, Run
 from codebound_verify.__main__ import main as verify
 
 SAMPLE, TEST = images(), images(60, 2, "test")
 CASES = {
-    "message": lambda: certify(solved().build(), SAMPLE, method="prune", effort="quick", test_set=TEST),
-    "picked, with f": lambda: certify(solved().build(), SAMPLE, method="picks", test_set=TEST),
-    "about f": lambda: certify(
-        solved().build(),
-        SAMPLE,
-        method="prune",
-        effort="quick",
-        test_set=TEST,
-        unlabelled=images(80, 1, "unlabelled"),
+    "message": lambda: certify(
+        SAMPLE, network=solved().build(), method="prune", test=TEST, run=Run(effort="quick")
     ),
-    "split": lambda: certify(None, SAMPLE, effort="quick", test_set=TEST),
-    "parts": lambda: certify(None, SAMPLE, effort="quick", on="answered:0.5"),
-    "every class": lambda: certify(None, SAMPLE, method="picks", by_class=True, delta=0.01),
+    "picked, with f": lambda: certify(SAMPLE, network=solved().build(), method="picks", test=TEST),
+    "about f": lambda: certify(
+        SAMPLE,
+        network=solved().build(),
+        method="prune",
+        test=TEST,
+        claim=Claim(unlabelled=images(80, 1, "unlabelled")),
+        run=Run(effort="quick"),
+    ),
+    "split": lambda: certify(SAMPLE, test=TEST, run=Run(effort="quick")),
+    "parts": lambda: certify(SAMPLE, claim=Claim(on="answered:0.5"), run=Run(effort="quick")),
+    "every class": lambda: certify(SAMPLE, method="picks", delta=0.01, claim=Claim(by_class=True)),
 }
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from worlds.messages import CODES, codes, static_code
 
-from codebound.bits.bitstring import Bits, join
+from codebound.bits.plain_code import Bits, join
 from codebound.run.errors import CodeboundError, FormatError
 from codebound_networks.codes.arithmetic import Reader, Writer
 from codebound_networks.codes.bell import Bell

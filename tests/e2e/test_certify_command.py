@@ -115,10 +115,11 @@ def workspace(trained, monkeypatch, tmp_path):
 def certified(workspace, codebound):
     """Certifies the trained classifier by its message; the folder and the printed record."""
 
-    def run(*arguments, model=("linear", "--weights", "w/model.safetensors"), effort="quick", method="prune"):
-        out = workspace / "run"
+    def run(*arguments, model=("linear", "--network", "w/model.safetensors"), effort="quick", method="prune"):
+        out, given = workspace / "run", arguments and not arguments[0].startswith("-")
+        sample = () if given else ("sample.npz",)
         code, text, err = codebound(
-            "certify", "--data", "sample.npz", "--model", *model, "--effort", effort, "--method", method,
+            "certify", *sample, "--model", *model, "--run", f"effort={effort}", "--method", method,
             "--out", out, "--format", "json", *arguments,
         )  # fmt: skip
         assert code == 0, err
@@ -156,7 +157,9 @@ def test_certify_verify_decode_show(certified, codebound, capsys):
     assert (code, found["verdict"], found["bound"], found["reasons"]) == (0, "ACCEPT", record["bound"], [])
     assert codebound("verify", record["certificate"], "--data", "sample.npz")[0] == 0
 
-    code, text, err = codebound("decode", record["certificate"], "--out", out / "again.safetensors")
+    code, text, err = codebound(
+        "export", record["certificate"], "--to", "safetensors", "--out", out / "again.safetensors"
+    )
     assert (code, text) == (0, "")
     assert "errs on at most" in err
     g, again = load_file(out / "g.safetensors"), load_file(out / "again.safetensors")
@@ -191,9 +194,9 @@ STATEMENTS = {
     "holdout": (("--holdout", "0.2"), "C-2", "g"),
     "unlabelled": (("--unlabelled", "fresh.npz"), "C-12b", "f"),
     "unlabelled without labels": (("--unlabelled", "nolabels.npz"), "C-12b", "f"),
-    "input range": (("--input-range", "-2", "4"), "C-12a", "f"),
-    "prior fraction": (("--prior-fraction", "0.3"), "C-10", "g"),
-    "a sample from a factory": (("--data", "some_nets:data"), "C-2", "g"),
+    "input range": (("--claim", "input-range=-2:4"), "C-12a", "f"),
+    "prior fraction": (("--known", "share=0.3"), "C-10", "g"),
+    "a sample from a factory": (("some_nets:data",), "C-2", "g"),
 }
 
 
@@ -227,8 +230,8 @@ def test_a_base_that_is_no_chain_is_certified_by_its_declared_scores(
     """The verifier runs no code: the scores are a table in the folder."""
     module, weights = load_model(factory, input_shape=(5,), classes=3), workspace / "base.safetensors"
     save_file(module.state_dict(), weights)
-    command = ("certify", "--model", factory, "--data", "sample.npz", "--method", "scores", "--out")
-    declared = ("--base", weights, "--base-says", "made by hand")
+    command = ("certify", "--model", factory, "sample.npz", "--method", "scores", "--out")
+    declared = ("--known", f"base={weights}", "--known", "says=made by hand")
     code, _, err = codebound(*command, workspace / "g", *declared)
     assert code == 0, err
     record = json.loads((workspace / "g/result.json").read_text())
@@ -260,7 +263,7 @@ def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
 
 @pytest.mark.thorough
 def test_tables_and_csv(workspace, codebound, short_searches):
-    command = ("certify", "--data", "sample.npz", "--effort", "quick", "--out")
+    command = ("certify", "sample.npz", "--run", "effort=quick", "--out")
     code, out, err = codebound(*command, workspace / "a")
     assert code == 0
     assert "certified error" in out
@@ -278,9 +281,7 @@ def test_results_are_never_overwritten(workspace, codebound):
     taken = workspace / "taken"
     taken.mkdir()
     (taken / "mine").touch()
-    refused(
-        codebound("certify", "--model", "linear", "--data", "sample.npz", "--out", taken), 2, "exists already"
-    )
+    refused(codebound("certify", "--model", "linear", "sample.npz", "--out", taken), 2, "exists already")
     assert [path.name for path in taken.iterdir()] == ["mine"]
 
 
@@ -291,21 +292,21 @@ BAD = {
     "a factory that is not there": (("--model", "some_nets:absent"), 1, "absent"),
     "too few outputs": (("--model", "some_nets:narrow"), 1, "2 outputs"),
     "too few outputs, no chain": (("--model", "some_nets:narrow_skip"), 1, "2 outputs"),
-    "absent weights": (("--weights", "absent.safetensors"), 1, "absent.safetensors"),
-    "weights of another network": (("--model", "mlp", "--weights", "w/model.safetensors"), 1, "not those of"),
-    "absent data": (("--data", "absent.npz"), 1, "absent.npz"),
-    "data that are no array": (("--data", "some_nets.py"), 1, "some_nets.py"),
+    "absent weights": (("--network", "absent.safetensors"), 1, "absent.safetensors"),
+    "weights of another network": (("--model", "mlp", "--network", "w/model.safetensors"), 1, "not those of"),
+    "absent data": (("absent.npz",), 1, "absent.npz"),
+    "data that are no array": (("some_nets.py",), 1, "some_nets.py"),
     "an unknown method": (("--method", "magic"), 2, "unknown method"),
     "nearly a method": (("--method", "pick"), 2, "Did you mean picks?"),
-    "an unknown effort": (("--effort", "heroic"), 2, "unknown effort"),
+    "an unknown effort": (("--run", "effort=heroic"), 2, "unknown effort"),
     "delta of zero": (("--delta", "0"), 2, "delta"),
     "delta as a word": (("--delta", "small"), 2, "delta"),
     "delta above one": (("--delta", "1.5"), 2, "delta"),
-    "a fraction off the grid": (("--prior-fraction", "0.35"), 2, "prior_fraction is"),
-    "a range upside down": (("--input-range", "4", "-2"), 1, "must hold every stored value"),
-    "a range that the data leave": (("--input-range", "0", "1"), 1, "must hold every stored value"),
-    "a range of no numbers": (("--input-range", "nan", "1"), 1, "must hold every stored value"),
-    "two statements at once": (("--input-range", "0", "1", "--unlabelled", "fresh.npz"), 2, "one of both"),
+    "a share of all": (("--known", "share=1"), 2, "between 0 and 1"),
+    "a range upside down": (("--claim", "input-range=4:-2"), 1, "must hold every stored value"),
+    "a range that the data leave": (("--claim", "input-range=0:1"), 1, "must hold every stored value"),
+    "a range of no numbers": (("--claim", "input-range=nan:1"), 1, "must hold every stored value"),
+    "two statements at once": (("--claim", "input-range=0:1", "--unlabelled", "fresh.npz"), 2, "one of both"),
     "test inputs of another shape": (("--test", "other.npz"), 1, "shape"),
     "test labels of other classes": (("--test", "more.npz"), 1, "classes"),
     "unlabelled inputs of another shape": (("--unlabelled", "other.npz"), 1, "shape"),
@@ -321,19 +322,21 @@ BAD = {
 def test_bad_input_is_one_message_and_an_exit_code(name, workspace, codebound):
     arguments, code, message = BAD[name]
     out = workspace / "out"
-    defaults = ("--model", "linear", "--data", "sample.npz", "--effort", "quick", "--out", out)
+    sample = () if arguments[0].endswith((".npz", ".py")) else ("sample.npz",)
+    defaults = ("--model", "linear", *sample, "--run", "effort=quick", "--out", out)
     refused(codebound("certify", *defaults, *arguments), code, message)
     assert not out.exists()
 
 
+EXPORT = ("--to", "safetensors", "--out")
 BAD_FILES = {
     "show: absent": (("show", "absent.cbound"), 1, "cannot be read"),
     "show: no certificate": (("show", "sample.npz"), 1, "no certificate"),
-    "decode: absent": (("decode", "absent.cbound", "--out", "g.safetensors"), 1, "cannot be read"),
-    "decode: a folder": (("decode", ".", "--out", "g.safetensors"), 1, "cannot be read"),
-    "decode: no folder for it": (("decode", "CERT", "--out", "nowhere/g.safetensors"), 2, "nowhere"),
-    "decode: exists": (("decode", "CERT", "--out", "w/model.safetensors"), 2, "exists already"),
-    "decode: another extension": (("decode", "CERT", "--out", "g.npz"), 2, ".safetensors or .onnx"),
+    "export: absent": (("export", "absent.cbound", *EXPORT, "g.safetensors"), 1, "cannot be read"),
+    "export: a folder": (("export", ".", *EXPORT, "g.safetensors"), 1, "cannot be read"),
+    "export: no folder for it": (("export", "CERT", *EXPORT, "nowhere/g.safetensors"), 2, "nowhere"),
+    "export: exists": (("export", "CERT", *EXPORT, "w/model.safetensors"), 2, "exists already"),
+    "export: another format": (("export", "CERT", "--to", "npz"), 2, "npz"),
     "demo: unknown data": (("demo", "--data", "imagenet"), 2, "the demo knows"),
     "verify: absent": (("verify", "absent.cbound", "--data", "sample.npz"), 2, "absent.cbound"),
     "verify: unknown data": (("verify", "CERT", "--data", "nowhere"), 2, "is unknown"),
@@ -357,7 +360,7 @@ def test_a_damaged_certificate_is_one_message(certified, codebound):
     content = bytearray(Path(record["certificate"]).read_bytes())
     content[60] ^= 1
     (out / "damaged.cbound").write_bytes(content)
-    for command in (("show",), ("decode", "--out", out / "damaged.safetensors")):
+    for command in (("show",), ("export", "--to", "safetensors", "--out", out / "damaged.safetensors")):
         refused(codebound(*command, out / "damaged.cbound"), 1, "damaged or was changed")
     code, text, _ = codebound("verify", out / "damaged.cbound", "--data", "sample.npz")
     assert code == 1
@@ -385,7 +388,7 @@ def test_the_report_escapes_what_a_user_named(certified):
     folder = hostile.parent
     folder.mkdir(parents=True, exist_ok=True)
     hostile.write_bytes(Path("sample.npz").read_bytes())
-    out, _ = certified("--data", hostile)
+    out, _ = certified(str(hostile))
     source = (out / "report.html").read_text()
     assert "<script>alert" not in source
     assert "&lt;script&gt;alert" in source

@@ -20,10 +20,23 @@ def test_a_network_is_trained_certified_and_compared(codebound, tmp_path):
     np.savez(tmp_path / "sample.npz", x=x[:400].astype(np.float32), y=y[:400])
     np.savez(tmp_path / "fresh.npz", x=x[400:].astype(np.float32), y=y[400:])
     codebound("train", MODEL, *DATA, "--epochs", "6", "--lr", "0.05", "--out", "f", "-q")
-    network = ("--model", MODEL, "--weights", "f/model.safetensors", *DATA)
-    codebound("certify", *network, "--method", "lowrank", "--effort", "quick", "--out", "cert", "-q")
+    network = ("--model", MODEL, "--network", "f/model.safetensors")
+    codebound(
+        "certify",
+        "sample.npz",
+        *network,
+        "--test",
+        "fresh.npz",
+        "--method",
+        "lowrank",
+        "--run",
+        "effort=quick",
+        "--out",
+        "cert",
+        "-q",
+    )
     given = ("--certificate", "cert/certificate.cbound", "--examples", "20", "--like-for-like")
-    code, out, err = codebound("compare", *network, *given, "--out", "table", "--format", "json")
+    code, out, err = codebound("compare", *network, *DATA, *given, "--out", "table", "--format", "json")
     assert code == 0, err
     record = json.loads(out)
     assert record == json.loads((tmp_path / "table/compare.json").read_text())
@@ -46,13 +59,14 @@ def test_an_engine_and_what_certificates_were_made_with(codebound):
     for name, scale in (("before", 1.0), ("f", 2.0)):
         tensors = {"linear1.weight": np.eye(3, 8), "linear1.bias": np.ones(3)}
         save_file({key: (scale * t).astype(np.float32) for key, t in tensors.items()}, f"{name}.safetensors")
-    network = ("--model", "linear", "--weights", "f.safetensors", "--data", "sample.npz", "--format", "json")
+    network = ("--model", "linear", "--network", "f.safetensors", "--format", "json")
     for method, more, out in (
-        ("naive", ("--base", "before.safetensors", "--base-says", "made by hand"), "from-base"),
+        ("naive", ("--known", "base=before.safetensors", "--known", "says=made by hand"), "from-base"),
         ("lowrank", ("--unlabelled", "fresh.npz"), "about-f"),
     ):
         code, _, error = codebound(
-            "certify", *network, "--effort", "quick", "--method", method, *more, "--out", out, "-q"
+            *("certify", "sample.npz", *network, "--run", "effort=quick"),
+            *("--method", method, *more, "--out", out, "-q"),
         )
         assert code == 0, error
     given = (
@@ -61,7 +75,7 @@ def test_an_engine_and_what_certificates_were_made_with(codebound):
         *("--examples", "20", "--chunk-size", "64", "-q"),
     )
     alone, shared = (
-        json.loads(codebound("compare", *network, *given, *engine)[1])
+        json.loads(codebound("compare", *network, "--data", "sample.npz", *given, *engine)[1])
         for engine in (("--device", "cpu"), ("--engine", "local", "--workers", "2"))
     )
     assert shared == alone
@@ -72,7 +86,7 @@ def test_an_engine_and_what_certificates_were_made_with(codebound):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--workers", "2"), "belong to --engine"),
+        (("--workers", "2"), "belong to an engine"),
         (("--engine", "abacus"), "an engine is local or ray"),
         (("--engine", "local", "--address", "auto"), "give the engine ray too"),
         (("--over", "epochs", "run", "--base", "b.safetensors"), "leave out"),

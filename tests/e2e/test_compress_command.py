@@ -9,12 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
+from scipy.stats import beta
 from typer.testing import CliRunner
 from worlds.commands import refused
 
-from codebound.bits.bitstring import Bits
+from codebound.bits.plain_code import Bits
+from codebound.cli.actions import load_samples
 from codebound.cli.main import app
+from codebound_networks.about_f.models import load_layers
 from codebound_networks.codes.modes import decode_tensors
 from codebound_papers.compress.catalogue import COMPRESSORS
 
@@ -91,7 +95,7 @@ def test_every_method_writes_a_message_that_decodes_to_the_weights(method, codeb
 
 def test_options_that_are_not_given_spare_the_accuracy(codebound):
     assert codebound("train", "linear", "--data", "digits", "--epochs", 8, "--out", "f", "-q")[0] == 0
-    asked = ("compress", "--model", "linear", "--weights", "f/model.safetensors", "--method", "mbp")
+    asked = ("compress", "--model", "linear", "--network", "f/model.safetensors", "--method", "mbp")
     code, text, err = codebound(*asked, "--data", "digits", "--out", "mild", "--format", "json")
     assert code == 0, err
     mild = json.loads(text)
@@ -110,7 +114,7 @@ def test_weights_of_the_same_architecture_load_again(codebound, tmp_path):
     arguments = ("--model", "resnet20", "--method", "naive")
     code, _, err = codebound("compress", *arguments, "--out", "o", "-q")
     assert (code, err) == (0, "")
-    again = ("--weights", "o/compressed.safetensors", "--set", "density=1", "--out", "again")
+    again = ("--network", "o/compressed.safetensors", "--set", "density=1", "--out", "again")
     assert codebound("compress", *arguments, *again, "-q")[0] == 0
     first, second = (load_file(tmp_path / out / "compressed.safetensors") for out in ("o", "again"))
     assert all((first[name] != 0).sum() == (second[name] != 0).sum() for name in first)
@@ -160,6 +164,30 @@ def test_measuring_on_the_held_out_part(codebound):
     assert accuracy * 360 == pytest.approx(round(accuracy * 360), abs=1e-9)
 
 
+def test_the_last_line_bounds_how_often_g_answers_unlike_f_on_fresh_inputs(codebound, tmp_path):
+    command = ("compress", "--model", "linear", "--method", "naive", "--set", "density=0.5", "--seed", 1)
+    code, out, err = codebound(*command, "--data", "digits", "--holdout", 0.2, "--out", "g")
+    assert code == 0, err
+    found = json.loads((tmp_path / "g/result.json").read_text())["faithful"]
+    fresh = load_samples({"data": "digits", "data_folder": None, "test": None, "holdout": 0.2})[1].on("cpu")
+    x = next(fresh.chunks(360, torch.float64))[0].flatten(1).numpy()
+    g = load_file(tmp_path / "g/compressed.safetensors")
+    f = load_layers("linear", (1, 8, 8), 10, None).model.state_dict()
+    said = [(x @ np.float64(w["linear1.weight"]).T + np.float64(w["linear1.bias"])).argmax(1) for w in (f, g)]
+    differ = int((said[0] != said[1]).sum())
+    assert 0 < differ < 360
+    assert (found["differ"], found["n"], found["delta"]) == (differ, 360, 0.05)
+    assert found["limit"] == pytest.approx(beta.ppf(0.95, differ + 1, 360 - differ), rel=1e-9)
+    assert " ".join(err.split()).endswith(found["says"])
+    sizes = ("--input-shape", "1x8x8", "--classes", 10)
+    np.savez(tmp_path / "twice.npz", x=np.float32(x), y=np.arange(360) % 10)
+    twice = ("--data", "twice.npz", "--test", "twice.npz")
+    for more in (("--data", "digits"), twice, sizes):  # what may have made f, copies, and nothing
+        code, out, err = codebound(*command, *more, "--format", "json")
+        assert code == 0, err
+        assert json.loads(out)["faithful"] is None
+
+
 def test_folders_are_numbered_and_never_overwritten(codebound, tmp_path):
     command = ("compress", "--model", "linear", "--method", "naive", "-q")
     assert codebound(*command)[0] == codebound(*command)[0] == 0
@@ -199,7 +227,7 @@ BAD = {
     "a factory of unknown input": (("--model", "some_nets:bare"), 2, "input_shape"),
     "a shape that is none": (("--input-shape", "wide"), 2, "input_shape"),
     "a shape beside data": (("--data", "digits", "--input-shape", "1x8x8"), 2, "leave these out"),
-    "absent weights": (("--weights", "absent.safetensors"), 1, "absent.safetensors"),
+    "absent weights": (("--network", "absent.safetensors"), 1, "absent.safetensors"),
     "absent data": (("--data", "absent.npz"), 1, "absent.npz"),
     "no examples": (("--data", "digits", "--examples", "0"), 2, "--examples"),
     "no convolution": (
@@ -243,7 +271,7 @@ def test_pretrained_resnets(name, method, codebound, tmp_path):
     weights = MODELS / f"{name}_cifar10.safetensors"
     if not weights.is_file():
         pytest.skip(f"{weights.name} is not in {MODELS}; set CODEBOUND_MODELS to the folder that has it")
-    arguments = ("--model", name, "--weights", weights, "--method", method, "--out", "o", "--format", "json")
+    arguments = ("--model", name, "--network", weights, "--method", method, "--out", "o", "--format", "json")
     code, text, err = codebound("compress", *arguments)
     assert code == 0, err
     record = json.loads(text)

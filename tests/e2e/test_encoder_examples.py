@@ -14,9 +14,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 import codebound as cb
-from codebound.known.encoder import Encoder
+from codebound.known.encoder import Encoder, load_encoder
 from codebound.run.errors import UsageError
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = {"acq": "shares stake", "earn": "profit quarter", "grain": "wheat harvest"}
@@ -33,13 +33,13 @@ def recordings(n, seed):
     y = rng.integers(0, 9, n)
     series = rng.normal(size=(n, 12, 29)) * 0.2 + np.eye(9, 12)[y][:, :, None]
     series[:, :, 24:] = 0.0  # a short one ends in zeros
-    return Dataset("voices", "train", series.reshape(n, -1).astype(np.float32), y, 9)
+    return Sample("voices", "train", series.reshape(n, -1).astype(np.float32), y, 9)
 
 
 def test_voices_are_certified_behind_a_summary(monkeypatch, capsys, empty_folder):
     monkeypatch.setenv("CODEBOUND_CACHE", str(empty_folder))
     whole = recordings(300, 0), recordings(60, 1).select(range(60), role="test")
-    monkeypatch.setitem(cb.__dict__, "load_dataset", lambda name, role="train": whole[role == "test"])
+    monkeypatch.setitem(cb.__dict__, "load_sample", lambda name, role="train": whole[role == "test"])
     ran = run("voices", monkeypatch)
     out = capsys.readouterr().out
     assert out.endswith("ACCEPT\n")
@@ -72,7 +72,7 @@ def letters(batch):
 
 def test_texts_are_certified_behind_an_encoder(news, monkeypatch, capsys):
     encoder = Encoder("letters", letters, "0" * 64, takes_texts=True)
-    monkeypatch.setitem(cb.__dict__, "load_encoder", lambda name: encoder)
+    monkeypatch.setattr("codebound.known.encoder.load_encoder", lambda name: encoder)
     run("texts", monkeypatch)
     out = capsys.readouterr().out
     assert out.endswith("ACCEPT\n")
@@ -99,7 +99,7 @@ def test_an_encoder_without_its_package_says_what_to_install(examples, monkeypat
     module = importlib.import_module(factory.partition(":")[0])
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=f"pip install {packages}"):
-        cb.load_encoder(factory)
+        load_encoder(factory)
 
 
 def package(monkeypatch, module, root):
@@ -115,7 +115,7 @@ def test_weights_that_are_others_are_refused(examples, monkeypatch, tmp_path):
         (tmp_path / module.WEIGHTS).write_bytes(b"others")
         package(monkeypatch, module, tmp_path)
         with pytest.raises(UsageError, match="has not the SHA-256"):
-            cb.load_encoder(factory)
+            load_encoder(factory)
 
 
 def test_a_text_is_the_mean_of_its_tokens_and_the_hash_covers_the_tokenizer(examples, monkeypatch, tmp_path):
@@ -134,7 +134,7 @@ def test_a_text_is_the_mean_of_its_tokens_and_the_hash_covers_the_tokenizer(exam
         tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="none"))
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
         tokenizer.save(str(tmp_path / module.TOKENIZER))
-        encoder = cb.load_encoder("word_vectors:means")
+        encoder = load_encoder("word_vectors:means")
         both = (vectors[1].double() + vectors[2].double()) / 2
         assert torch.equal(encoder.function(["apple pear", ""]), torch.stack([both, torch.zeros_like(both)]))
         assert (encoder.takes_texts, encoder.licence) == (True, "MIT")

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 from codebound.certification import certify
 from codebound.cli.main import app
-from codebound.known.base import Pretrained
+from codebound.known.provenance import Pretrained
+from codebound.request import Known, Run
 from codebound.run.errors import CodeboundError
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.reading.export import plain_network
 from codebound_networks.reading.layer_modules import with_layers
@@ -138,9 +139,9 @@ def test_a_shortcut_that_computes_something_else_is_no_block_of_a_chain():
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", foreign.REFUSED)
 def test_no_certificate_is_about_these(name, samples, tmp_path):
-    command = ["certify", "--model", f"foreign_networks:{name}", "--data", str(samples / "image.npz")]
+    command = ["certify", "--model", f"foreign_networks:{name}", str(samples / "image.npz")]
     result = CliRunner().invoke(
-        app, [*command, "--method", "prune", "--effort", "quick", "--out", str(tmp_path / "c")]
+        app, [*command, "--method", "prune", "--run", "effort=quick", "--out", str(tmp_path / "c")]
     )
     assert result.exit_code != 0
     assert isinstance(result.exception, CodeboundError)  # main prints it in one sentence
@@ -176,9 +177,7 @@ def test_outputs_that_are_no_scores_are_told(verb, name, words, samples, tmp_pat
 
 def test_a_refusal_shows_the_line(samples, tmp_path):
     command = ["certify", "--model", "foreign_networks:decides_by_values", "--method", "prune"]
-    result = CliRunner().invoke(
-        app, [*command, "--data", str(samples / "image.npz"), "--out", str(tmp_path / "c")]
-    )
+    result = CliRunner().invoke(app, [*command, str(samples / "image.npz"), "--out", str(tmp_path / "c")])
     assert "foreign_networks.py, line" in str(result.exception)
 
 
@@ -186,8 +185,8 @@ def test_a_refusal_shows_the_line(samples, tmp_path):
 @pytest.mark.parametrize("name", ["decides_by_values", "active_dropout", "batch_statistics"])
 def test_methods_that_need_no_network_go_on_without_it(name, samples, tmp_path):
     """A certificate about another network needs nothing of the one that cannot be read."""
-    command = ["certify", "--model", f"foreign_networks:{name}", "--data", str(samples / "image.npz")]
-    result = CliRunner().invoke(app, [*command, "--effort", "quick", "--out", str(tmp_path / "c")])
+    command = ["certify", "--model", f"foreign_networks:{name}", str(samples / "image.npz")]
+    result = CliRunner().invoke(app, [*command, "--run", "effort=quick", "--out", str(tmp_path / "c")])
     assert result.exit_code == 0, result.exception
     record = json.loads((tmp_path / "c" / "result.json").read_text())
     assert record["g_is_new"]
@@ -197,8 +196,8 @@ def test_methods_that_need_no_network_go_on_without_it(name, samples, tmp_path):
 
 @pytest.mark.parametrize("name", ["two_inputs", "wrong_number_of_classes", "fails"])
 def test_a_network_that_does_not_fit_the_sample_is_a_mistake(name, samples, tmp_path):
-    command = ["certify", "--model", f"foreign_networks:{name}", "--data", str(samples / "image.npz")]
-    result = CliRunner().invoke(app, [*command, "--effort", "quick", "--out", str(tmp_path / "c")])
+    command = ["certify", "--model", f"foreign_networks:{name}", str(samples / "image.npz")]
+    result = CliRunner().invoke(app, [*command, "--run", "effort=quick", "--out", str(tmp_path / "c")])
     assert isinstance(result.exception, CodeboundError)
     assert foreign.REFUSED[name] in str(result.exception)
 
@@ -209,10 +208,10 @@ def test_certified_by_declared_scores_and_verified_from_the_folder_alone(
     name, samples, tmp_path, monkeypatch
 ):
     """As a base, which is said to have seen nothing: the verifier needs none of the code."""
-    data = load_dataset(str(samples / f"{foreign.NETWORKS[name]}.npz"))
+    data = load_sample(str(samples / f"{foreign.NETWORKS[name]}.npz"))
     module = settled(name, data.x)
     base = Pretrained(module, "made by hand")
-    found = certify(module, data, base=base, method="auto", effort="quick")
+    found = certify(data, network=module, method="auto", known=Known(base=base), run=Run(effort="quick"))
     saved = found.save_to(tmp_path / "c")
     monkeypatch.setattr(foreign, name, None)
     assert verify(shlex.split(saved.result["verify"])[1:]) == 0

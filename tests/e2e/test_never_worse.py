@@ -8,16 +8,17 @@ from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
 from codebound.methods.registry import list_methods
+from codebound.request import Run
 from codebound.run.errors import CertificateError, ModelError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 
 
 def pictures(count=300):
-    digits = load_dataset("digits").select(range(count), role="train")
+    digits = load_sample("digits").select(range(count), role="train")
     return digits, trained("linear", digits)
 
 
@@ -49,7 +50,7 @@ def bounds(sample, model, effort):
     found = {}
     for name in list_methods():
         with suppress(CertificateError, ModelError):
-            found[name] = certify(model, sample, method=name, effort=effort).bound
+            found[name] = certify(sample, network=model, method=name, run=Run(effort=effort)).bound
     return found
 
 
@@ -67,13 +68,13 @@ def test_no_method_by_name_is_better(world, effort):
     sample, model = WORLDS[world]()
     each = bounds(sample, model, effort)
     assert len(each) >= (2 if model is None else 5)
-    assert certify(model, sample, effort=effort).bound <= min(each.values()), each
+    assert certify(sample, network=model, run=Run(effort=effort)).bound <= min(each.values()), each
 
 
 def test_it_would_be_noticed(monkeypatch):
-    """The same comparison fails where all but the first method are given up."""
+    """The same comparison fails where all but the last resort are given up."""
     sample, model = images(), solved().build()
-    alone = certify(model, sample, method="prune", effort="quick").bound
-    first = dict(list(list_methods().items())[:1])
-    monkeypatch.setattr("codebound.methods.search.list_methods", lambda: first)
-    assert certify(model, sample, effort="quick").bound > alone
+    alone = certify(sample, network=model, method="prune", run=Run(effort="quick")).bound
+    last = {"constant": list_methods()["constant"]}
+    monkeypatch.setattr("codebound.methods.search.list_methods", lambda: last)
+    assert certify(sample, network=model, run=Run(effort="quick")).bound > alone

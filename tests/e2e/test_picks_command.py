@@ -10,26 +10,27 @@ from safetensors.torch import load_file, save_file
 from worlds.commands import refused
 
 import codebound as cb
-from codebound.known.base import Pretrained
+from codebound.certificate.decoding import decode
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import CertificateError, FormatError, UsageError
+from codebound_networks import load_model
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
 
 @pytest.fixture(scope="module")
 def digits():
-    return cb.load_dataset("digits").select(range(500), role="train")
+    return cb.load_sample("digits").select(range(500), role="train")
 
 
 @pytest.fixture(scope="module")
 def fresh():
-    return cb.load_dataset("digits").select(range(500, 900), role="test")
+    return cb.load_sample("digits").select(range(500, 900), role="test")
 
 
 @pytest.fixture(scope="module")
 def found(digits, fresh):
-    return cb.certify(None, digits, test_set=fresh, method="picks", effort="quick")
+    return cb.certify(digits, test=fresh, method="picks", run=cb.Run(effort="quick"))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def test_a_sample_is_all_that_certify_needs(found, digits, fresh):
 
 
 def test_the_decoded_network_predicts_the_same(found, folder, fresh):
-    g = cb.decode(folder / "certificate.cbound", weights=folder / "g.safetensors")
+    g = decode(folder / "certificate.cbound", weights=folder / "g.safetensors")
     x = torch.from_numpy(fresh.x)
     assert torch.equal(g(x), found.network(x))
     wrong = int((g(x).argmax(1).numpy() != fresh.y).sum())
@@ -58,7 +59,7 @@ def test_the_decoded_network_predicts_the_same(found, folder, fresh):
 
 def test_the_network_is_not_in_the_message(found):
     with pytest.raises(CertificateError, match="give its weights"):
-        cb.decode(found.certificate)
+        decode(found.certificate)
 
 
 def other_rule(tensors):
@@ -96,7 +97,7 @@ def test_other_weights_are_refused(spoil, folder, tmp_path):
     weights = {name: value.contiguous() for name, value in spoil(load_file(folder / "g.safetensors")).items()}
     save_file(weights, tmp_path / "g.safetensors")
     with pytest.raises(FormatError, match="not the weights"):
-        cb.decode(folder / "certificate.cbound", weights=tmp_path / "g.safetensors")
+        decode(folder / "certificate.cbound", weights=tmp_path / "g.safetensors")
 
 
 @pytest.mark.thorough
@@ -105,7 +106,7 @@ def test_ctrl_c_keeps_the_picks_until_then(digits):
         if "picks," in note and done == 3:
             raise KeyboardInterrupt
 
-    found = cb.certify(None, digits, method="picks", effort="quick", progress=impatient)
+    found = cb.certify(digits, method="picks", run=cb.Run(effort="quick", progress=impatient))
     assert found.is_interrupted
     assert found.method == "picks"
     assert found.network.rule.rounds <= 3
@@ -115,33 +116,33 @@ def test_ctrl_c_keeps_the_picks_until_then(digits):
 @pytest.mark.thorough
 def test_random_labels_are_vacuous(digits):
     shuffled = replace(digits, y=np.random.default_rng(0).permutation(digits.y))
-    found = cb.certify(None, shuffled, effort="quick")
+    found = cb.certify(shuffled, run=cb.Run(effort="quick"))
     assert found.certificate.claim.vacuous
     assert cb.verify(found.certificate, shuffled).verdict == "ACCEPT"
 
 
 @pytest.mark.parametrize("asked", ["input_range", "unlabelled"])
 def test_picks_say_nothing_about_a_network_that_was_given(asked, digits, fresh):
-    model = cb.load_model("linear", input_shape=digits.input_shape, classes=10)
+    model = load_model("linear", input_shape=digits.input_shape, classes=10)
     given = {"input_range": (0.0, 16.0), "unlabelled": replace(fresh, role="unlabelled")}
     with pytest.raises(UnsuitedError, match="a rule learns a classifier of its own"):
-        cb.certify(model, digits, method="picks", effort="quick", **{asked: given[asked]})
-
-
-def test_a_base_without_a_hidden_layer_has_no_features(digits):
-    model = cb.load_model("linear", input_shape=digits.input_shape, classes=10)
-    with pytest.raises(UnsuitedError, match="no hidden layer in front of a linear one"):
-        cb.certify(model, digits, method="picks", effort="quick", base=Pretrained(model, "elsewhere"))
+        cb.certify(
+            digits,
+            network=model,
+            method="picks",
+            claim=cb.Claim(**{asked: given[asked]}),
+            run=cb.Run(effort="quick"),
+        )
 
 
 def test_what_starts_from_a_network_asks_for_one(digits):
-    with pytest.raises(UsageError, match="give a model"):
-        cb.certify(None, digits, effort="quick", input_range=(0.0, 16.0))
+    with pytest.raises(UsageError, match="give one"):
+        cb.certify(digits, claim=cb.Claim(input_range=(0.0, 16.0)), run=cb.Run(effort="quick"))
 
 
 @pytest.mark.thorough
 def test_the_commands(codebound, empty_folder):
-    asked = ("--data", "digits", "--method", "picks", "--effort", "quick")
+    asked = ("digits", "--method", "picks", "--run", "effort=quick")
     code, out, err = codebound("certify", *asked, "--format", "json", "--out", "c")
     assert code == 0, err
     record = json.loads(out)
@@ -166,11 +167,11 @@ def test_the_commands(codebound, empty_folder):
     assert code == 0
     assert "rule" in out
     (empty_folder / "alone.cbound").write_bytes((empty_folder / "c/certificate.cbound").read_bytes())
-    decode = ("decode", "alone.cbound", "--out", "again.safetensors")
+    decode = ("export", "alone.cbound", "--to", "safetensors", "--out", "again.safetensors")
     refused(codebound(*decode), 1, "needs g.safetensors, which is not beside it")
     assert not (empty_folder / "again.safetensors").exists()
     assert codebound(*decode, "--weights", "c/g.safetensors")[0] == 0
-    assert codebound("decode", "c", "--out", "beside.safetensors")[0] == 0
+    assert codebound("export", "c", "--to", "safetensors", "--out", "beside.safetensors")[0] == 0
     beside, decoded = (empty_folder / f"{name}.safetensors" for name in ("beside", "again"))
     assert beside.read_bytes() == decoded.read_bytes()
     g, again = load_file("c/g.safetensors"), load_file("again.safetensors")
@@ -179,7 +180,7 @@ def test_the_commands(codebound, empty_folder):
 
 
 def test_compare_counts_on_inputs_as_they_are_stored(found, folder, digits, fresh):
-    model = cb.load_model("linear", input_shape=digits.input_shape, classes=10)
+    model = load_model("linear", input_shape=digits.input_shape, classes=10)
     table = cb.compare(model, digits, fresh, certificates=[folder / "certificate.cbound"], effort=None)
     (row,) = (row for row in table.rows if row.reference == "C-15")
     assert row.value == found.certificate.claim.bound

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 
 from codebound.certificate.decoding import decode
 from codebound.certification import certify
-from codebound.sample.load import load_dataset
+from codebound.request import Run
+from codebound.sample.load import load_sample
 from codebound_networks.chains.message import decode as read
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.config import TrainConfig
@@ -71,14 +72,14 @@ def test_a_full_row_is_named(run, tmp_path):
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     weights["linear2.weight"][17] = 1.0
     save_file(weights, tmp_path / "full.safetensors")
-    code, out, _ = run(*MODEL, "--weights", "full.safetensors", "--keep", "0.03", "--format", "json")
+    code, out, _ = run(*MODEL, "--network", "full.safetensors", "--keep", "0.03", "--format", "json")
     assert code == 0
     record = json.loads(out)
     assert record["status"] == "partly recovered"
     full = record["layers"][1]
     assert full["status"].startswith("not recovered: row 17 has 60 non-zeros, more than half of m")
     assert full["bits_sketch"] is None
-    code, out, _ = run(*MODEL, "--weights", "full.safetensors", "--layer", "linear2")
+    code, out, _ = run(*MODEL, "--network", "full.safetensors", "--layer", "linear2")
     assert code == 0
     assert "row 17" in " ".join(out.split())
     assert "nothing to compare" in out
@@ -94,7 +95,7 @@ def test_a_full_row_is_named(run, tmp_path):
         (("--strength", "-1"), "strength of pruning"),
         (("--levels", "4"), "odd"),
         (("--layer", "linear9"), "The network has: linear1, linear2, linear3"),
-        (("--weights", "missing.safetensors"), "missing.safetensors"),
+        (("--network", "missing.safetensors"), "missing.safetensors"),
     ],
 )
 def test_bad_input_is_one_message(run, arguments, because):
@@ -107,10 +108,12 @@ def test_bad_input_is_one_message(run, arguments, because):
 
 @pytest.mark.thorough
 def test_a_certificate_of_sketches_is_accepted_by_the_verifier():
-    digits = load_dataset("digits").select(range(600), role="train")
+    digits = load_sample("digits").select(range(600), role="train")
     model = load_model("mlp:widths=12", input_shape=digits.input_shape, classes=10)
     trained = fit(model, digits, TrainConfig(epochs=12, learning_rate=0.01)).model
-    found = certify(trained, digits, method="sketch", effort="quick")  # verified, or it raises
+    found = certify(
+        digits, network=trained, method="sketch", run=Run(effort="quick")
+    )  # verified, or it raises
     certificate = found.certificate
     message = read(certificate.bits, input_shape=digits.input_shape, witness=certificate.witness)
     matrices = [code.matrix for code in message.codes.values() if isinstance(code, Sketched)]

@@ -9,6 +9,7 @@ from certificate_counts import limit_of
 from worlds.samples import clouds
 
 import codebound as cb
+from codebound_networks import load_model
 
 DELTA = 1e-12
 pytestmark = pytest.mark.usefixtures("empty_folder")
@@ -29,17 +30,24 @@ def picked_limit(counted: int, n: int, bits: int) -> float:
 @pytest.mark.thorough
 def test_certificates_of_both_kinds():
     sample = clouds(150, apart=4.0)
-    found = cb.certify(None, sample, method="picks", effort="quick", delta=DELTA, by_class=True)
+    found = cb.certify(
+        sample, method="picks", delta=DELTA, claim=cb.Claim(by_class=True), run=cb.Run(effort="quick")
+    )
     claim, limit_, bits = found.certificate.claim, found.certificate.limit, found.certificate.message.bits
     assert claim.delta == DELTA
     assert repr(DELTA) in found.certificate.sentence
     assert is_just_above(claim.bound, picked_limit(limit_.picks + limit_.errors, limit_.n, bits))
     verdict = cb.verify(found.certificate, sample)
     assert (verdict.verdict, verdict.delta) == ("ACCEPT", DELTA)
-    model = cb.load_model("linear", input_shape=(3,), classes=3)
+    model = load_model("linear", input_shape=(3,), classes=3)
     for network, method in ((None, "split"), (model, "prune")):
         certificate = cb.certify(
-            network, sample, method=method, effort="quick", delta=DELTA, loss="class:1"
+            sample,
+            network=network,
+            method=method,
+            delta=DELTA,
+            claim=cb.Claim(loss="class:1"),
+            run=cb.Run(effort="quick"),
         ).certificate
         exact = limit(certificate.limit.errors, certificate.limit.n, bits=certificate.message.bits)
         assert is_just_above(certificate.claim.bound, exact)

@@ -31,18 +31,18 @@ epochs = 2
 
 [[jobs]]
 verb = "certify"
-weights = "@train"
+network = "@train"
 method = "naive"
 effort = "quick"
 
 [[jobs]]
 verb = "compress"
-weights = "@train"
+network = "@train"
 method = "naive"
 
 [[jobs]]
 verb = "measure"
-weights = "@train"
+network = "@train"
 families = "spectra,margins"
 examples = 50
 """
@@ -141,14 +141,14 @@ def test_a_node_that_is_lost_costs_no_row(tmp_path, monkeypatch):
     assert set(states(jobs, folder).values()) == {"done"}
 
 
-CERTIFY = ("certify", "--model", "linear", "--data", "digits", "--method", "naive", "--effort", "quick")
+CERTIFY = ("certify", "digits", "--model", "linear", "--method", "naive", "--run", "effort=quick")
 
 
 @pytest.fixture(params=["local", "ray"])
 def engine(request):
     if request.param == "ray":
         pytest.importorskip("ray")
-    return "--engine", request.param, "--workers", "2"
+    return request.param
 
 
 @pytest.mark.slow
@@ -156,10 +156,10 @@ def test_certify_counts_the_same_on_an_engine(tmp_path, monkeypatch, engine):
     monkeypatch.chdir(tmp_path)
     here, there = (
         json.loads(CliRunner().invoke(app, (*CERTIFY, "--format", "json", "-q", *more)).stdout)
-        for more in ((), engine)
+        for more in ((), ("--run", f"engine={engine}", "--run", "workers=2"))
     )
-    assert [here[name] for name in ("bound", "train_errors", "code_bits")] == [
-        there[name] for name in ("bound", "train_errors", "code_bits")
+    assert [here[name] for name in ("bound", "errors", "code_bits")] == [
+        there[name] for name in ("bound", "errors", "code_bits")
     ]
 
 
@@ -179,14 +179,14 @@ def test_measure_finds_the_same_on_an_engine(tmp_path, monkeypatch, engine):
     )
     here, there = (
         json.loads(CliRunner().invoke(app, (*measure, "-q", "--device", "cpu", *more)).stdout)
-        for more in ((), engine)
+        for more in ((), ("--engine", engine, "--workers", "2"))
     )
     assert here["margins"] == there["margins"]
     assert here["network"] == there["network"]
     assert here["layers"] == there["layers"]
 
 
-@pytest.mark.parametrize("alone", [("--workers", "2"), ("--address", "auto")])
+@pytest.mark.parametrize("alone", ["workers=2", "address=auto"])
 def test_certify_refuses_workers_without_an_engine(alone):
-    refused = CliRunner().invoke(app, (*CERTIFY, *alone))
-    assert "--engine" in str(refused.exception)
+    refused = CliRunner().invoke(app, (*CERTIFY, "--run", alone))
+    assert "an engine" in str(refused.exception)

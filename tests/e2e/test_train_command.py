@@ -124,7 +124,7 @@ def test_trained_weights_can_be_trained_further(workspace, codebound):
         "json",
     )
     first = json.loads(codebound(*base)[1])
-    second = json.loads(codebound(*base, "--weights", first["weights"])[1])
+    second = json.loads(codebound(*base, "--network", first["weights"])[1])
     assert second["out"] != first["out"]
     assert second["weights_sha256"] != first["weights_sha256"]
 
@@ -165,9 +165,9 @@ def test_flags_go_on_top_of_a_preset(workspace, codebound):
         (("linear", "--holdout", "0.2", "--test", "sample.npz"), 2, "choose one of them"),
         (("linear", "--augment", "crop"), 1, "augmentation needs images"),
         (("lenet5",), 1, "lenet5"),
-        (("linear", "--weights", "absent.safetensors"), 1, "absent.safetensors"),
-        (("linear", "--weights", "nan.safetensors"), 1, "NaN"),
-        (("linear", "--weights", "small.safetensors"), 1, "shape"),
+        (("linear", "--network", "absent.safetensors"), 1, "absent.safetensors"),
+        (("linear", "--network", "nan.safetensors"), 1, "NaN"),
+        (("linear", "--network", "small.safetensors"), 1, "shape"),
         (("linear", "--test", "absent.npz"), 1, "absent.npz"),
         (("linear", "--out", "."), 2, "holds no run"),
     ],

@@ -31,7 +31,7 @@ def table(tmp_path):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["auto", "split", "picks"])
 def test_rules_are_certified_and_verified(tmp_path, table, method):
-    made = run(tmp_path, "certify", "--data", table, "--method", method, "--effort", "quick", "--out", "c")
+    made = run(tmp_path, "certify", table, "--method", method, "--run", "effort=quick", "--out", "c")
     assert made.returncode == 0, made.stderr
     assert "ACCEPT" in made.stdout
     verified = run(tmp_path, "verify", "c/certificate.cbound", "--data", "c/sample.npz")
@@ -40,7 +40,7 @@ def test_rules_are_certified_and_verified(tmp_path, table, method):
 
 
 def test_a_network_is_refused_in_a_sentence(tmp_path, table):
-    result = run(tmp_path, "certify", "--model", "linear", "--data", table)
+    result = run(tmp_path, "certify", "--model", "linear", table)
     assert result.returncode == 2
     assert "UsageError: nothing here reads networks: codebound_networks does" in result.stderr
     assert "networks (ModuleNotFoundError" in result.stderr

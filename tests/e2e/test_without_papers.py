@@ -35,7 +35,7 @@ def test_a_verb_of_the_papers_is_refused_in_a_sentence(tmp_path, verb):
 @pytest.mark.thorough
 def test_the_verbs_are_those_of_the_product(tmp_path):
     listed = run(tmp_path, "main()", "--help").stdout
-    for verb in ("demo", "data", "train", "certify", "verify", "decode", "show", "bound", "doctor"):
+    for verb in ("data", "train", "certify", "verify", "export", "show", "bound", "doctor"):
         assert f" {verb} " in listed
     assert "│ measure " not in listed
 
@@ -44,9 +44,9 @@ def test_the_verbs_are_those_of_the_product(tmp_path):
 def test_the_verbs_of_the_product_work(tmp_path):
     lines = """\
 train linear --data digits --epochs 1 --out run
-certify --model linear --weights run/model.safetensors --data digits --effort quick --method prune --out c
+certify digits --model linear --network run/model.safetensors --run effort=quick --method prune --out c
 verify c/certificate.cbound --data digits
-decode c/certificate.cbound --out g.safetensors
+export c/certificate.cbound --to safetensors
 show c/certificate.cbound
 bound --errors 30 --n 1000 --bits 100
 doctor

@@ -7,10 +7,9 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from codebound.bounds.facts import OccamFacts
-from codebound.bounds.lengths import choice_bits, parameter_bits
-from codebound.bounds.occam import occam_binomial
+from codebound.bounds.occam import choice_bits, occam_binomial, parameter_bits
 from codebound.bounds.original import margin_for_deviation
+from codebound.bounds.risk import OccamFacts
 from codebound.sample.outputs import margins
 from codebound_papers.arora18.projection_plan import epsilon_for_margin
 from codebound_papers.measure.norms import frobenius_norm, l1_inf_norm

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy.stats import binom, norm
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_hoeffding
 from codebound.bounds.original import LayerBounds, margin_for_deviation, output_deviation
+from codebound.bounds.risk import OccamFacts
 from codebound_networks.train.rng import torch_stream
 from codebound_papers.compress.compression_summary import exponential_deviation
 from codebound_papers.guha23.magnitude import prune_randomly

@@ -45,7 +45,7 @@ epochs = 3
 
 [[jobs]]
 verb = "certify"
-weights = "@train"
+network = "@train"
 method = "naive"
 effort = "quick"
 """
@@ -96,8 +96,8 @@ def epochs_of_run(folder: Path) -> set[str]:
 
 def certified(folder: Path) -> None:
     """A certificate with its dossier's words, to be reported."""
-    run(("certify", "--data", "sample.npz", "--method", "picks", "--effort", "quick", "--out", "cert", "-q"))
-    run(("report", "cert"))
+    run(("certify", "sample.npz", "--method", "picks", "--run", "effort=quick", "--out", "cert", "-q"))
+    run(("audit", "report", "cert"))
     words = folder / "cert" / "dossier.toml"
     words.write_text(words.read_text().replace('= ""', '= "said"'))
 
@@ -116,12 +116,6 @@ def lines_of_ledger(folder: Path) -> set[str]:
 
 def answers(folder: Path) -> object:
     return [json.loads(line).get("result") for line in (folder / "looks.jsonl").read_text().splitlines()]
-
-
-def fresh_inputs(folder: Path) -> None:
-    certified(folder)
-    x = np.random.default_rng(2).normal(size=(240, 8)).astype(np.float32)
-    np.savez(folder / "fresh.npz", x=x)
 
 
 def slow_network(folder: Path) -> None:
@@ -159,7 +153,7 @@ _TRAIN = ("train", "linear", "--data", "sample.npz", "--epochs", "25", "--keep-e
 COMMANDS = {
     "train": Command((*_TRAIN, "-q"), digest("out/model.safetensors", "out/epochs/*"), epochs_of_run),
     "certify": Command(
-        ("certify", "--data", "sample.npz", "--method", "picks", "--effort", "quick", "--out", "out", "-q"),
+        ("certify", "sample.npz", "--method", "picks", "--run", "effort=quick", "--out", "out", "-q"),
         digest("out/certificate.cbound", "out/g.safetensors", "out/picks.csv"),
         names("out/*"),
     ),
@@ -175,19 +169,8 @@ COMMANDS = {
     "get": Command(
         ("data", "get", "mnist"), digest("cache/data/mnist/*"), names("cache/data/mnist/*"), slow_network
     ),
-    "report": Command(("report", "cert"), names("cert/*"), names("cert/dossier.*"), certified),
-    "look": Command(
-        ("holdout", "look", "looks.jsonl", "p.npy"), answers, lines_of_ledger, sealed
-    ),
-    "through": Command(
-        (
-            *("through", "cert", "--data", "sample.npz", "--model", "linear", "--unlabelled", "fresh.npz"),
-            *("--out", "bound.json"),
-        ),
-        digest("bound.json"),
-        names("bound.json"),
-        fresh_inputs,
-    ),
+    "report": Command(("audit", "report", "cert"), names("cert/*"), names("cert/dossier.*"), certified),
+    "look": Command(("holdout", "look", "looks.jsonl", "p.npy"), answers, lines_of_ledger, sealed),
 }
 
 
@@ -287,7 +270,7 @@ def complete(command: Command, folder: Path, *, fresh: bool) -> tuple[object, fl
         begin(command, folder)
     start = time.monotonic()
     code = run(command.arguments)
-    done_before = not fresh and command.arguments[0] in ("certify", "holdout", "through") and code == 2
+    done_before = not fresh and command.arguments[0] in ("certify", "holdout") and code == 2
     assert code == 0 or done_before, f"{command.arguments}: {code}\n{(folder / 'log').read_text()}"
     return command.result(folder), time.monotonic() - start
 

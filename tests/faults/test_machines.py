@@ -19,12 +19,13 @@ from worlds.samples import cloud_arrays
 
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
-from codebound.run.interrupts import finish_block, interrupt_on_signals
-from codebound.run.store import BusyError, hold_lock
-from codebound.sample.load import load_dataset
+from codebound.request import Run
+from codebound.run.files import BusyError, hold_lock
+from codebound.run.progress import finish_block, interrupt_on_signals
+from codebound.sample.load import load_sample
 from codebound_verify.__main__ import main as verify_main
 
-PICKS = ("--method", "picks", "--effort", "quick")
+PICKS = ("--method", "picks", "--run", "effort=quick")
 COMPRESS = ("compress", "--model", "linear", "--input-shape", "8", "--classes", "3", "--method", "naive")
 TRAIN = ("train", "linear", "--data", "sample.npz", "--epochs", "3")
 
@@ -70,7 +71,7 @@ def test_who_is_told_to_end_keeps_the_best_certificate(sample, sigterm, number):
         if "pick" in note and note[0] in "123456789":  # something can be kept
             os.kill(os.getpid(), number)
 
-    found = certify(None, load_dataset("sample.npz"), method="picks", effort="quick", progress=end)
+    found = certify(load_sample("sample.npz"), method="picks", run=Run(effort="quick", progress=end))
     assert found.is_interrupted
     assert found.certificate.claim.bound < 1.0
 
@@ -81,7 +82,7 @@ def test_who_closes_the_terminal_finds_what_was_done(sample, monkeypatch):
     program, terminal = pty.fork()
     if program == 0:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        command = ["certify", "--data", "sample.npz", "--method", "picks", "--out", "out"]
+        command = ["certify", "sample.npz", "--method", "picks", "--out", "out"]
         os.execv(sys.executable, [sys.executable, "-m", "codebound", *command])
     seen = b""
     while b"%" not in seen:  # a bar is drawn
@@ -126,7 +127,7 @@ def test_a_sigterm_while_saving_loses_nothing(sample, sigterm, codebound, monkey
         os.kill(os.getpid(), signal.SIGTERM)
         written(path, record)
 
-    found = certify(None, load_dataset("sample.npz"), method="picks", effort="quick")
+    found = certify(load_sample("sample.npz"), method="picks", run=Run(effort="quick"))
     monkeypatch.setattr(results, "write_json", interrupted)
     with pytest.raises(KeyboardInterrupt):  # two files: the second signal insists
         found.save_to("lost")
@@ -149,7 +150,7 @@ def remove(monkeypatch, written):
     "command",
     [
         (*TRAIN, "--out", "busy"),
-        ("certify", "--data", "sample.npz", *PICKS, "--out", "busy"),
+        ("certify", "sample.npz", *PICKS, "--out", "busy"),
         (*COMPRESS, "--out", "busy"),
     ],
     ids=["train", "certify", "compress"],
@@ -183,7 +184,7 @@ def test_a_clock_that_jumps_changes_nothing(sample, codebound, monkeypatch):
     monkeypatch.setattr(time, "time_ns", lambda: (-1) ** next(jumps) * 10**18)
     code, _, err = codebound(*TRAIN, "--out", "jumping")
     assert code == 0, err
-    codebound("certify", "--data", "sample.npz", *PICKS, "--out", "certified")
+    codebound("certify", "sample.npz", *PICKS, "--out", "certified")
     assert verify_main(["certified/certificate.cbound", "--data", "sample.npz"]) == 0
     assert Path("jumping/model.safetensors").read_bytes() == Path("steady/model.safetensors").read_bytes()
 
@@ -198,7 +199,7 @@ def test_a_sample_that_changes_is_kept_as_it_was_read(sample, codebound, monkeyp
         return found
 
     monkeypatch.setattr(commands, "certify", change)
-    code, _, err = codebound("certify", "--data", "sample.npz", *PICKS, "--out", "out")
+    code, _, err = codebound("certify", "sample.npz", *PICKS, "--out", "out")
     assert code == 0, err
     assert "sample.npz has changed since it was read; the sample as it was is in out" in err
     assert verify_main(["out/certificate.cbound", "--data", "sample.npz"]) == 1
@@ -235,14 +236,16 @@ class Response(io.BytesIO):
 def commands_into(place):
     return {
         "train": (*TRAIN, "--out", f"{place}/a"),
-        "certify": ("certify", "--data", "sample.npz", *PICKS, "--holdout", "0.1", "--out", f"{place}/a"),
+        "certify": ("certify", "sample.npz", *PICKS, "--holdout", "0.1", "--out", f"{place}/a"),
         "compress": (*COMPRESS, "--out", f"{place}/a"),
         "save": ("data", "save", "sample.npz", "--out", f"{place}/a.npz"),
-        "decode": (
-            "decode",
+        "export": (
+            "export",
             "cert/certificate.cbound",
             "--weights",
             "cert/g.safetensors",
+            "--to",
+            "safetensors",
             "--out",
             f"{place}/g.safetensors",
         ),
@@ -268,8 +271,8 @@ def test_a_disk_without_room_is_said_and_nothing_half_written_stays(
     Path("plan.toml").write_text(
         '[[jobs]]\nverb = "train"\nmodel = "linear"\ndata = "sample.npz"\nepochs = 1\n'
     )
-    if name == "decode":
-        codebound("certify", "--data", "sample.npz", *PICKS, "--out", "cert")
+    if name == "export":
+        codebound("certify", "sample.npz", *PICKS, "--out", "cert")
     place = mounted("ro" if how == "read-only" else "size=4k")
     monkeypatch.setenv("CODEBOUND_CACHE", str(place / "cache"))
     monkeypatch.setattr("urllib.request.urlopen", Response)
@@ -303,7 +306,7 @@ def test_the_result_of_a_search_is_not_lost_where_the_folder_has_no_room(sample,
             else kept(descriptor)
         ),
     )
-    code, _, err = codebound("certify", "--data", "sample.npz", *PICKS, "--out", "out")
+    code, _, err = codebound("certify", "sample.npz", *PICKS, "--out", "out")
     assert code == 1
     assert "No space left on device" in err
     certificate = err.partition("the certificate is in ")[2].strip().rstrip(".")
@@ -378,7 +381,7 @@ def test_an_interrupted_verification_says_nothing_about_the_file(monkeypatch, ca
 @pytest.mark.thorough
 def test_an_output_that_is_closed_changes_no_verdict(sample, codebound):
     """`| head -1` and `>&-`: the status is that of the verdict, and nothing else is said."""
-    codebound("certify", "--data", "sample.npz", *PICKS, "--out", "out")
+    codebound("certify", "sample.npz", *PICKS, "--out", "out")
     verify = f"{sys.executable} -m codebound_verify out/certificate.cbound --data"
     for command, status, said in (
         (f"{verify} sample.npz | true; exit ${{PIPESTATUS[0]}}", 0, ""),
@@ -396,18 +399,18 @@ def test_names_that_are_no_text_are_taken(sample, codebound):
     place = os.fsdecode(b"n\xff")
     Path(place).mkdir()
     Path("sample.npz").rename(f"{place}/s\udcfe.npz")
-    code, _, err = codebound("certify", "--data", f"{place}/s\udcfe.npz", *PICKS, "--out", f"{place}/out")
+    code, _, err = codebound("certify", f"{place}/s\udcfe.npz", *PICKS, "--out", f"{place}/out")
     assert code == 0, err
     assert r"n\udcff/out/report.html" in err
     assert r"n\udcff" in Path(place, "out/README.md").read_text()
-    assert codebound("report", f"{place}/out")[0] == 2  # asks for the author's words
+    assert codebound("audit", "report", f"{place}/out")[0] == 2  # asks for the author's words
     assert verify_main([f"{place}/out/certificate.cbound", "--data", f"{place}/s\udcfe.npz"]) == 0
 
 
 def test_a_link_to_an_empty_folder_is_that_folder(sample, codebound):
     Path("real").mkdir()
     Path("link").symlink_to("real")
-    code, _, err = codebound("certify", "--data", "sample.npz", *PICKS, "--out", "link")
+    code, _, err = codebound("certify", "sample.npz", *PICKS, "--out", "link")
     assert code == 0, err
     assert Path("link").is_symlink()
     assert verify_main(["real/certificate.cbound", "--data", "sample.npz"]) == 0

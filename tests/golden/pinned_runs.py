@@ -22,41 +22,41 @@ from sklearn.datasets import load_digits
 GOLDEN = Path(__file__).parent
 PINS = GOLDEN / "pins.json"
 WEIGHTS = GOLDEN / "pinned_weights.npz"
-_F = "--data clouds.npz --model linear --weights linear.safetensors --effort quick"
-_BASE = "--data clouds.npz --model linear --base linear.safetensors"
+_F = "clouds.npz --model linear --network linear.safetensors --run effort=quick"
+_BASE = "clouds.npz --model linear --known base=linear.safetensors"
 RUNS = {
-    "table, split": "--data table.csv:label --method split --effort quick",
-    "table, default": "--data table.csv:label --effort quick",
-    "table, picks": "--data table.csv:label --method picks --effort quick",
-    "table, small delta": "--data table.csv:label --effort quick --delta 0.001",
-    "two classes, default": "--data two.csv:label --effort quick",
-    "two classes, false alarms": "--data two.csv:label --method split --effort quick --loss false-alarm:1",
-    "two classes, by class": "--data two.csv:label --method picks --effort quick --by-class",
-    "clouds, split": "--data clouds.npz --test test.npz --method split --effort quick",
-    "clouds, default": "--data clouds.npz --test test.npz",
-    "clouds, picks": "--data clouds.npz --method picks --effort quick",
-    "clouds, picks, one class": "--data clouds.npz --method picks --effort quick --loss class:1",
-    "clouds, split, one confusion": "--data clouds.npz --method split --effort quick --loss confused:0:1",
-    "clouds, split, costs above": "--data clouds.npz --method split --effort quick"
-    " --loss cost-above:1:distance",
-    "clouds, split, answered": "--data clouds.npz --method split --effort quick --on answered:0.5",
-    "clouds, split, each class": "--data clouds.npz --method split --effort quick --on 'each class'",
-    "clouds, as in the file": "--data clouds.npz --method split --effort quick --order file",
-    "copies": "--data copies.npz --method split --effort quick",
-    "copies, records": "--data copies.npz --method split --effort quick --copies repeated",
-    "copies, draws": "--data copies.npz --method split --effort quick --copies independent",
+    "table, split": "table.csv:label --method split --run effort=quick",
+    "table, default": "table.csv:label --run effort=quick",
+    "table, picks": "table.csv:label --method picks --run effort=quick",
+    "table, small delta": "table.csv:label --run effort=quick --delta 0.001",
+    "two classes, default": "two.csv:label --run effort=quick",
+    "two classes, false alarms": "two.csv:label --method split --run effort=quick --claim loss=false-alarm:1",
+    "two classes, by class": "two.csv:label --method picks --run effort=quick --claim by-class=true",
+    "clouds, split": "clouds.npz --test test.npz --method split --run effort=quick",
+    "clouds, default": "clouds.npz --test test.npz",
+    "clouds, picks": "clouds.npz --method picks --run effort=quick",
+    "clouds, picks, one class": "clouds.npz --method picks --run effort=quick --claim loss=class:1",
+    "clouds, split, one confusion": "clouds.npz --method split --run effort=quick --claim loss=confused:0:1",
+    "clouds, split, costs above": "clouds.npz --method split --run effort=quick"
+    " --claim loss=cost-above:1:distance",
+    "clouds, split, answered": "clouds.npz --method split --run effort=quick --claim on=answered:0.5",
+    "clouds, split, each class": "clouds.npz --method split --run effort=quick --claim 'on=each class'",
+    "clouds, as in the file": "clouds.npz --method split --run effort=quick --claim order=file",
+    "copies": "copies.npz --method split --run effort=quick",
+    "copies, records": "copies.npz --method split --run effort=quick --copies repeated",
+    "copies, draws": "copies.npz --method split --run effort=quick --copies independent",
     "network, constant": f"{_F} --method constant",
     "network, naive": f"{_F} --method naive",
     "network, prune": f"{_F} --method prune --test test.npz",
-    "network, two best": f"{_F} --method prune --loss top:2",
-    "network, base": f"{_BASE} --method prune --effort quick",
-    "network, scores": f"{_BASE} --method scores --effort quick",
+    "network, two best": f"{_F} --method prune --claim loss=top:2",
+    "network, base": f"{_BASE} --method prune --run effort=quick",
+    "network, scores": f"{_BASE} --method scores --run effort=quick",
     "network, biases": f"{_BASE} --method scores",
     "network, f by fresh inputs": f"{_F} --method naive --unlabelled fresh.npz",
-    "network, f on a range": f"{_F} --method naive --input-range -9 9",
-    "pictures, default": "--data pictures.npz --effort quick",
-    "pictures, split": "--data pictures.npz --method split --effort quick",
-    "pictures, picks": "--data pictures.npz --method picks --effort quick",
+    "network, f on a range": f"{_F} --method naive --claim input-range=-9:9",
+    "pictures, default": "pictures.npz --run effort=quick",
+    "pictures, split": "pictures.npz --method split --run effort=quick",
+    "pictures, picks": "pictures.npz --method picks --run effort=quick",
 }
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import OccamFacts
 from codebound.run.errors import CodeboundError, ModelError
 from codebound_networks.reading.loading import load_model
 from codebound_papers.measure.outputs import margin_report
@@ -53,11 +53,11 @@ def test_accuracy_on_the_test_set_is_the_published_one(name, accuracy):
     from dataclasses import replace
 
     from codebound.sample.dataset import Scaling
-    from codebound.sample.load import load_dataset
+    from codebound.sample.load import load_sample
 
     model = pretrained(name)
     try:
-        data = load_dataset("cifar10", role="test")
+        data = load_sample("cifar10", role="test")
     except CodeboundError as absent:
         pytest.skip(f"CIFAR-10 is not in the cache: {absent}")
     data = replace(data, scaling=Scaling(255.0, MEAN, STD))

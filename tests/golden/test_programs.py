@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import OccamFacts
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.run.errors import DataError
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 
 RESULTS = Path(__file__).parents[2] / "results"
 COUNTED = json.loads((RESULTS / "as_program" / "counted.json").read_text())
@@ -48,7 +48,7 @@ def logits(counting, name: str, number: int, bits: int, x: np.ndarray) -> torch.
 def same_network(counting, name: str, examples: int) -> None:
     """The program gives the logits of the certificate, but for a positive factor, after its payload alone."""
     try:
-        sample = load_dataset(DATA[name.split("-")[0]])
+        sample = load_sample(DATA[name.split("-")[0]])
     except DataError as error:
         pytest.skip(str(error))
     chosen = sample.select(np.arange(0, sample.n, sample.n // examples)[:examples], role="certify")
@@ -95,7 +95,7 @@ def test_programs_are_the_network_of_their_certificate(counting, name):
 
 
 def test_another_payload_is_another_network(counting):
-    name, x = "digits-linear", load_dataset("digits").x[:50]
+    name, x = "digits-linear", load_sample("digits").x[:50]
     number, bits = counting.payload(name, certificate(name))
     true, other = (logits(counting, name, each, bits, x) for each in (number, number ^ (1 << bits // 2)))
     assert not torch.equal(true.argmax(1), other.argmax(1))

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.numerics import kl_inverse_upper, log2_choose
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
+from codebound.bounds.risk import HoldoutFacts, OccamFacts
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,10 @@ import pytest
 from safetensors.numpy import load_file
 from worlds.commands import script
 
-from codebound.bits.forms import NETWORK
+from codebound.bits.plain_code import NETWORK
 from codebound.certificate.decoding import decode
-from codebound.certificate.file import Certificate
-from codebound.certificate.page import PAGE, Page
-from codebound.sample.load import load_dataset
+from codebound.certificate.file import PAGE, Certificate, Page
+from codebound.sample.load import load_sample
 from codebound_networks.chains import operations
 from codebound_networks.codes.tensors import Adaptive
 from codebound_verify import verify
@@ -97,7 +96,7 @@ def test_both_programs_decode_the_same_network(path):
 @pytest.mark.few(3)
 @pytest.mark.parametrize("path", [each for each in PATHS if "digits" in each.stem], ids=lambda p: p.stem)
 def test_the_verifier_accepts_what_it_can_check_quickly(path):
-    digits = load_dataset("digits")
+    digits = load_sample("digits")
     assert verify(path.read_bytes(), digits.x, digits.y, base=beside(path, "base")).reasons == ()
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from codebound.bits.bitstring import Bits
+from codebound.bits.plain_code import Bits
 from codebound_networks.codes.modes import decode_tensors, encode_tensors
 from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket

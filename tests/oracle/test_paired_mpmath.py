@@ -55,7 +55,8 @@ def p_value_of_the_page(x: int, y: int, n: int, delta: float, t: float) -> mpmat
     many = mpmath.mpf(0)
     if most > mpmath.mpf(1) / 2:
         s = most if t <= 0 else max(mpmath.mpf(1) / 2, 1 - upper_limit(n - total, n, side))
-        many = 2 * side + tail(x, total, min(mpmath.mpf(1), max(mpmath.mpf(0), (1 + t / s) / 2)))
+        sure = 2 * side
+        many = sure if s < -t else sure + tail(x, total, min(mpmath.mpf(1), (1 + t / s) / 2))
     return min(mpmath.mpf(1), max(few, many))
 
 
@@ -229,7 +230,7 @@ def test_a_margin_is_never_granted_more_often_than_delta():
     n, delta, margin = 24, 0.05, 0.1
     granted = np.array(
         [
-            0.0 if not_worse(PairedFacts(a_only=x, b_only=y, n=n, delta=delta), margin).is_not_worse else -2.0
+            0.0 if not_worse(PairedFacts(a_only=x, b_only=y, n=n, delta=delta), margin) else -2.0
             for x, y in outcomes(n)
         ]
     )

@@ -8,9 +8,9 @@ from drawing import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codebound.bounds.facts import PickedFacts
+from codebound.bounds.held_out import picked_risk
 from codebound.bounds.numerics import picked_inverse_upper
-from codebound.bounds.picked import picked_risk
+from codebound.bounds.risk import PickedFacts
 
 ACCURACY = 1e-9
 # n, k, and per cent without bits and with 100 of them, at delta = 0.05

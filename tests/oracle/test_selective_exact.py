@@ -3,11 +3,10 @@
 import math
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.selective import SelectiveFacts, choose_threshold, choose_with_share, least_answered
+from codebound.bounds.selective import SelectiveFacts, choose_threshold, choose_with_share
 
 
 def lower_tail(wrong: int, answered: int, risk: Fraction) -> Fraction:
@@ -66,15 +65,3 @@ def test_with_the_share_both_have_half(each):
 
 def upper_tail(least: int, n: int, p: Fraction) -> Fraction:
     return 1 - lower_tail(least - 1, n, p) if least else Fraction(1)
-
-
-@pytest.mark.parametrize(("risk", "delta"), [(0.01, 0.05), (0.1, 0.05), (0.05, 0.001), (0.5, 0.3)])
-def test_fewer_answers_cannot_pass(risk, delta):
-    least = least_answered(risk, delta)
-    for answered, passes in ((least, True), (least - 1, False)):
-        assert (lower_tail(0, answered, Fraction(risk)) <= Fraction(delta)) is passes
-        if answered:
-            found = choose_threshold(
-                SelectiveFacts(answered=(answered,), wrong=(0,), n=answered, risk=risk, delta=delta)
-            )
-            assert (found.index == 0) is passes

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.facts import HoldoutFacts, LookFacts
 from codebound.bounds.held_out import holdout, ladder_bits, looked_risk
+from codebound.bounds.risk import HoldoutFacts, LookFacts
 from codebound.run.errors import UsageError
 
 
@@ -38,7 +38,7 @@ def test_a_used_set_never_says_more_than_a_fresh_one(given_facts):
 @given(st.integers(0, 300), st.integers(1, 10**6))
 def test_networks_fixed_beforehand_cost_what_the_hold_out_limit_shares(errors, looks):
     used = LookFacts(errors=errors, n=300, delta=0.05, looks=looks)
-    shared = HoldoutFacts(errors=errors, n=300, delta=0.05, networks=looks)
+    shared = HoldoutFacts(errors=errors, n=300, delta=0.05 / looks)
     assert looked_risk(used).value == pytest.approx(holdout(shared).value, rel=1e-9)
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial, occam_loss, occam_table
+from codebound.bounds.risk import OccamFacts
 from codebound.run.errors import UsageError
 
 COUNTS = st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))

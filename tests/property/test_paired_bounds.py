@@ -62,12 +62,6 @@ def test_the_p_value_rises_with_the_difference(each, first, second):
     assert difference_p_value(each, low) <= difference_p_value(each, high) * (1.0 + 1e-7) + 1e-290
 
 
-@given(facts(), st.floats(0.0, 0.99))
-def test_a_margin_agrees_with_its_p_value(each, margin):
-    found = not_worse(each, margin)
-    assert found.is_not_worse == (found.p_value <= each.delta)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

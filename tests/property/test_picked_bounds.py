@@ -5,15 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta
 
-from codebound.bounds.facts import HoldoutFacts, PickedFacts
-from codebound.bounds.held_out import holdout
-from codebound.bounds.picked import picked_risk
-from codebound.bounds.risk import FIRST_APART
+from codebound.bounds.held_out import holdout, picked_risk
+from codebound.bounds.risk import HoldoutFacts, PickedFacts
 from codebound.run.errors import UsageError
 
 SIZES = st.integers(1, 10**9)
@@ -64,11 +60,6 @@ def test_all_of_the_sample_says_nothing():
     assert (found.value, found.vacuous, found.ref, found.subject) == (1.0, True, "C-15", "g")
 
 
-def test_examples_that_were_set_apart_are_declared():
-    assert FIRST_APART in picked_risk(PickedFacts(picks=1, errors=1, n=50, n_first=5, delta=0.05)).assumptions
-    assert FIRST_APART not in picked_risk(PickedFacts(picks=1, errors=1, n=50, delta=0.05)).assumptions
-
-
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
@@ -78,7 +69,6 @@ def test_examples_that_were_set_apart_are_declared():
         ({"n": 0, "picks": 0, "errors": 0}, "sample size"),
         ({"delta": 0.0}, "delta"),
         ({"code_bits": -1.0}, "code_bits"),
-        ({"n_first": -1}, "n_first"),
         ({"classes": 1}, "classes"),
         ({"picks": 1.5}, "whole number"),
     ],
@@ -97,23 +87,3 @@ def test_the_prices_of_bits_in_the_page_are_those_of_the_bound():
             picks, size = (int(number.replace(",", "")) for number in (counted, n))
             exact = picked_risk(PickedFacts(picks=picks, errors=0, n=size, code_bits=bits, delta=0.05)).value
             assert float(cell.strip(" %")) == pytest.approx(100.0 * exact, abs=0.00501)
-
-
-@examples(200)
-@given(st.data(), st.integers(1, 5000), st.floats(1e-9, 0.5), st.integers(0, 20))
-def test_a_rule_that_picks_nothing_is_a_hold_out_set_at_its_bits(data, n, delta, bits):
-    errors = data.draw(st.integers(0, n))
-    facts = PickedFacts(picks=0, errors=errors, n=n, code_bits=bits, delta=delta, is_held_out=True)
-    promised = holdout(HoldoutFacts(errors=errors, n=n, delta=delta * 2.0**-20)).value
-    value = picked_risk(facts).value
-    assert value <= promised * (1.0 + 1e-12)  # both are rounded up
-    level = delta * 2.0**-bits
-    exact = 1.0 if errors == n else beta.ppf(1.0 - level, errors + 1, n - errors)
-    if level > 1e-6:  # below, the quantile of scipy is not exact
-        assert value == pytest.approx(exact, rel=1e-6)
-    assert value <= picked_risk(replace(facts, is_held_out=False)).value * (1.0 + 1e-12)
-
-
-def test_a_rule_that_picks_is_no_hold_out_set():
-    with pytest.raises(UsageError, match="no picks"):
-        PickedFacts(picks=1, errors=0, n=50, delta=0.05, is_held_out=True)

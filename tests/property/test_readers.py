@@ -18,7 +18,7 @@ from codebound.run.tensor_files import load_weights
 from codebound.sample.arrays import read_arrays
 from codebound.sample.formats.idx import parse_idx
 from codebound_verify import Refused
-from codebound_verify.data import load_data
+from codebound_verify.sources.arrays import load_data
 from codebound_verify.weights import read_weights
 
 X, Y = npy(np.arange(6, dtype=np.uint8).reshape(3, 2)), npy(np.array([0, 1, 1]))

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
+from worlds.requests import request
 
 from codebound.certification import certify
-from codebound.known.base import Pretrained
-from codebound.sample.dataset import Dataset
+from codebound.known.provenance import Pretrained
+from codebound.sample.dataset import Sample
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.views.zoo import ResidualBlock
 
@@ -146,7 +147,7 @@ def test_the_bound_is_the_same(kind):
     random = np.random.default_rng(3)
     shape = SHAPE if kind == "chain" else (3, 2, 2)
     x = random.integers(0, 255, (90, *shape)).astype("uint8")
-    sample = Dataset(name="noise", role="train", x=x, y=random.integers(0, CLASSES, 90), classes=CLASSES)
+    sample = Sample(name="noise", role="train", x=x, y=random.integers(0, CLASSES, 90), classes=CLASSES)
     if kind == "chain":
         one = with_statistics(Pooled(3, ("function", "function", "function", "view")), 5)
         other = sequential(one).eval()
@@ -159,6 +160,6 @@ def test_the_bound_is_the_same(kind):
         for each in (one, other)
     ]
     networks = zip((one, other), options, strict=True)
-    found = [certify(each, sample, effort="quick", **option) for each, option in networks]
+    found = [certify(sample, network=each, **request(effort="quick", **option)) for each, option in networks]
     assert found[0].bound == found[1].bound
     assert found[0].certificate.message == found[1].certificate.message

@@ -12,8 +12,8 @@ from certificate_counts import Sample
 from certificate_reader import read_container
 from file_writer import Table, World, bits, gamma, of_network, write_file
 
-from codebound.certificate.declarations import ONLY_TABLE
-from codebound.certificate.page import PAGE
+from codebound.certificate.file import PAGE
+from codebound.certificate.words import ONLY_TABLE
 
 DOCUMENT = Path(__file__).parents[2] / "docs/format.md"
 TITLE = "## 13. Example files\n"

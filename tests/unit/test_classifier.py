@@ -7,11 +7,13 @@ import pandas
 import pytest
 import torch
 from worlds.bright_rows import images, solved
+from worlds.requests import request
 from worlds.samples import clouds, rows_of
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.known.base import Pretrained
+from codebound.known.provenance import Pretrained
+from codebound.request import Known, Run
 from codebound.run.errors import DataError, FormatError, UsageError
 from codebound.sample.order import Design, arrange
 from codebound.sample.tables import from_frame
@@ -22,12 +24,12 @@ STORED = torch.from_numpy(SAMPLE.x)
 
 
 def learned(sample, tmp_path, method="split", **asked):
-    found = certify(None, sample, method=method, effort="quick", **asked)
+    found = certify(sample, method=method, **request(effort="quick", **asked))
     return found, load_classifier(found.save_to(tmp_path / "one").folder)
 
 
 def test_a_compressed_network_scales_its_inputs_by_itself(tmp_path):
-    found = certify(solved().build(), SAMPLE, method="prune", effort="quick")
+    found = certify(SAMPLE, network=solved().build(), method="prune", run=Run(effort="quick"))
     g = load_classifier(found.save_to(tmp_path / "one").folder)
     assert torch.equal(g(STORED), found.network(SAMPLE.scaling.apply(STORED)))
     wrong = int((g(STORED).argmax(dim=1) != torch.from_numpy(SAMPLE.y)).sum())
@@ -42,7 +44,7 @@ def test_a_compressed_network_scales_its_inputs_by_itself(tmp_path):
     assert torch.equal(scores, g(holed))
 
 
-@pytest.mark.parametrize("method", ["split", "picks", "scores"])
+@pytest.mark.parametrize("method", ["split", "picks"])
 def test_errors_are_those_that_were_counted(method, tmp_path):
     sample = clouds(300, features=4, apart=2.0)
     found, g = learned(sample, tmp_path, method)
@@ -59,7 +61,7 @@ def test_labels_are_those_of_the_known_share_and_need_not_count_from_zero(tmp_pa
     x = np.random.default_rng(1).normal(size=(240, 3)) + 6.0 * (y[:, None] == [1, 4, 7])
     y[200:] = 2  # no known row has it
     sample = rows_of(x, y, classes=8)
-    found, g = learned(sample, tmp_path, design=Design(order="file"))
+    found, g = learned(sample, tmp_path, order="file")
     assert (found.certificate.sample.classes, g.labels.tolist()) == (3, [1, 4, 7])
     labels = np.array(g.predict(x))
     assert set(labels.tolist()) <= {1, 4, 7}
@@ -69,7 +71,7 @@ def test_labels_are_those_of_the_known_share_and_need_not_count_from_zero(tmp_pa
 @pytest.mark.parametrize("method", ["prune", "picks"])
 def test_it_takes_arrays_and_lists_and_names_the_shape_that_it_takes(method, tmp_path):
     network = solved().build() if method == "prune" else None
-    found = certify(network, SAMPLE, method=method, effort="quick")
+    found = certify(SAMPLE, network=network, method=method, run=Run(effort="quick"))
     g = load_classifier(found.save_to(tmp_path / "one").folder)
     labels = g.predict(STORED[:9])
     assert g.predict(SAMPLE.x[:9]) == labels
@@ -82,8 +84,10 @@ def test_it_takes_arrays_and_lists_and_names_the_shape_that_it_takes(method, tmp
 def test_what_is_needed_beside_it_is_named(tmp_path):
     base = Pretrained(solved().build(), "rows seen elsewhere")
     cases = {
-        "g.safetensors": certify(None, SAMPLE, method="picks", effort="quick"),
-        "base.safetensors": certify(solved().build(), SAMPLE, method="prune", effort="quick", base=base),
+        "g.safetensors": certify(SAMPLE, method="picks", run=Run(effort="quick")),
+        "base.safetensors": certify(
+            SAMPLE, network=solved().build(), method="prune", known=Known(base=base), run=Run(effort="quick")
+        ),
     }
     for needed, found in cases.items():
         folder = found.save_to(tmp_path / needed).folder
@@ -164,7 +168,7 @@ def test_frames_need_a_folder_of_a_table(tmp_path):
 
 def test_weights_and_names_of_another_folder_are_refused(tmp_path):
     found, _ = learned(frame_of(has_gaps=True)[1], tmp_path)
-    other = certify(None, SAMPLE, method="split", effort="quick").save_to(tmp_path / "two").folder
+    other = certify(SAMPLE, method="split", run=Run(effort="quick")).save_to(tmp_path / "two").folder
     shutil.copy(other / "g.safetensors", tmp_path / "one" / "g.safetensors")
     with pytest.raises(FormatError, match="not the weights of this certificate"):
         load_classifier(tmp_path / "one")

@@ -14,12 +14,13 @@ from worlds.bright_rows import images, solved
 from codebound.certification import certify
 from codebound.classifier import Classifier, load_classifier
 from codebound.known.encoder import Encoder
+from codebound.request import Run
 from codebound.run.errors import UsageError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 
 SAMPLE = replace(images(), class_names=("top", "middle", "low"))
-PICTURES = load_dataset("digits").select(range(300), role="train")
+PICTURES = load_sample("digits").select(range(300), role="train")
 
 
 def table(dtype):
@@ -33,11 +34,14 @@ def encoded():
 
 
 def picked(sample):
-    return certify(None, sample, method="picks", effort="quick")
+    return certify(sample, method="picks", run=Run(effort="quick"))
 
 
 CASES = {
-    "message": (SAMPLE, lambda: certify(solved().build(), SAMPLE, method="prune", effort="quick")),
+    "message": (
+        SAMPLE,
+        lambda: certify(SAMPLE, network=solved().build(), method="prune", run=Run(effort="quick")),
+    ),
     "pictures": (PICTURES, lambda: picked(PICTURES)),
     "table in float32": (table(np.float32), lambda: picked(table(np.float32))),
     "table in float64": (table(np.float64), lambda: picked(table(np.float64))),

@@ -10,7 +10,8 @@ from worlds.samples import random_labels
 
 from codebound.certificate.verification import verify
 from codebound.certification import certify
-from codebound.known.base import Pretrained
+from codebound.known.provenance import Pretrained
+from codebound.request import Known, Run
 from codebound_networks.methods import subspace_networks as subspace
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
@@ -39,7 +40,7 @@ def _short(monkeypatch):
 def test_a_base_that_never_saw_the_labels_promises_no_better_than_guessing(method, seed):
     base = Pretrained(trained(100 + seed), "trained on other random labels")
     sample = random_labels(150, seed=seed)
-    found = certify(trained(seed), sample, method=method, base=base)
+    found = certify(sample, network=trained(seed), method=method, known=Known(base=base))
     assert found.original_errors < 15  # f knows them by heart
     assert found.certificate.claim.bound >= RISK
     assert found.certificate.claim.vacuous
@@ -50,7 +51,7 @@ def test_a_base_that_saw_them_breaks_the_promise_and_only_the_declaration_shows_
     sample = random_labels(150, seed=0)
     hidden = copy.deepcopy(trained(0))  # of the one that fit returned it is known what it saw
     knowing = Pretrained(hidden, "said to be made without the sample")
-    found = certify(hidden, sample, effort="quick", base=knowing)
+    found = certify(sample, network=hidden, known=Known(base=knowing), run=Run(effort="quick"))
     assert found.certificate.claim.bound < 0.4 < RISK
     verdict = verify(
         found.certificate, sample, base=found.base, tables=[table.arrays for table in found.tables]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain, occam_margin
+from codebound.bounds.risk import HoldoutFacts, OccamFacts
 
 N, RISK, DELTA, CLASS_BITS, REPS = 200, 0.3, 0.05, 8, 4000
 

@@ -14,9 +14,8 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from codebound.bits.forms import PICKS
-from codebound.certificate.assessment import Assessed, assess, recount
-from codebound.certificate.limits import Term
+from codebound.bits.plain_code import PICKS
+from codebound.certificate.assessment import Offer, assess, recount
 from codebound.certificate.outcome import RuleOutcome
 from codebound.certificate.task import Task
 from codebound.known.score_tables import ScoreTable
@@ -24,7 +23,8 @@ from codebound.learn.picking import carry_out
 from codebound.learn.rule import Rule
 from codebound.methods.search import Search, run
 from codebound.sample.arrays import from_arrays
-from codebound.sample.dataset import Dataset
+from codebound.sample.counting import Term
+from codebound.sample.dataset import Sample
 from codebound.sample.load import as_dataset
 from codebound.sample.order import Design, arrange
 from codebound.sample.questions import ONE_ROW, Question, parse_question
@@ -41,14 +41,14 @@ def exceeds(misses: int, draws: int, delta: float = DELTA) -> bool:
 class Drawn:
     """A sample, and how its rows became what is stored."""
 
-    sample: Dataset
+    sample: Sample
     design: Design = field(default_factory=Design)
     tables: tuple[ScoreTable, ...] = ()
 
 
 Draw = Callable[[int, int], Drawn]
 Found = tuple[tuple[float, ...], tuple[float, ...]]  # limits, and risks
-Values = Callable[[Assessed, Task], Found]
+Values = Callable[[Offer, Task], Found]
 
 
 def halves(n: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -61,7 +61,7 @@ def rows(n: int, seed: int) -> Drawn:
     return Drawn(from_arrays(*halves(n, np.random.default_rng(seed)), name="halves", classes=2))
 
 
-def predicted(found: Assessed, x: np.ndarray) -> np.ndarray:
+def predicted(found: Offer, x: np.ndarray) -> np.ndarray:
     """Labels that the classifier gives."""
     with torch.no_grad():
         return found.outcome.classes[found.outcome.classifier(torch.from_numpy(x)).argmax(1).numpy()]
@@ -72,19 +72,19 @@ def fresh() -> np.ndarray:
     return np.random.default_rng(10**6).normal(size=(FRESH, 2)).astype(np.float32)
 
 
-def risk_on_halves(found: Assessed) -> float:
+def risk_on_halves(found: Offer) -> float:
     """Exact up to how often fresh inputs are on the wrong side."""
     is_off = predicted(found, fresh()) != (fresh()[:, 0] > 0)
     return NOISE + (1.0 - 2.0 * NOISE) * float(is_off.mean())
 
 
-def plain(found: Assessed, task: Task) -> Found:
+def plain(found: Offer, task: Task) -> Found:
     return (found.bound,), (risk_on_halves(found),)
 
 
 def searched(
     drawn: Drawn, method="auto", effort="quick", question: Question | None = None
-) -> tuple[Assessed, Task]:
+) -> tuple[Offer, Task]:
     """What ``certify`` would issue, without the second program, which agrees with it elsewhere."""
     task = Task(sample=drawn.sample, delta=DELTA, design=drawn.design, tables=drawn.tables)
     found = run(Search(task, effort), method)
@@ -117,7 +117,7 @@ def test_the_default_keeps_its_promise_on_the_smallest_in_many_draws():
     assert not exceeds(misses(rows, 50, MANY), MANY)
 
 
-def with_known_rows(found: Assessed, task: Task) -> Found:
+def with_known_rows(found: Offer, task: Task) -> Found:
     """A broken program: the known rows count too."""
     wrong = int((predicted(found, task.sample.x) != task.sample.y).sum())
     limit = Term("binomial", wrong, task.sample.n, found.bits.length).limit(DELTA)
@@ -128,7 +128,7 @@ def test_known_rows_that_count_are_caught():
     assert exceeds(misses(rows, 50, 200, with_known_rows, method="split"), 200)
 
 
-def without_bits(found: Assessed, task: Task) -> Found:
+def without_bits(found: Offer, task: Task) -> Found:
     """A broken program: words cost nothing."""
     return (replace(found.terms.each[0], bits=0).limit(DELTA),), (0.5,)
 
@@ -146,7 +146,7 @@ def coins(n: int, seed: int) -> Drawn:
 
 
 def test_the_best_of_many_tables_is_paid_for_and_is_caught_where_it_is_not():
-    def halved(found: Assessed, task: Task) -> Found:
+    def halved(found: Offer, task: Task) -> Found:
         return (found.bound,), (0.5,)
 
     assert not exceeds(misses(coins, 50, 40, halved, method="scores"), 40)
@@ -165,17 +165,17 @@ def one_hard_input(n: int, seed: int) -> Drawn:
     return Drawn(from_arrays(x.astype(np.float32), y.astype(np.int64), name="hard"))
 
 
-def risk_with_hard(found: Assessed) -> float:
+def risk_with_hard(found: Offer) -> float:
     x = one_hard_input(FRESH, 10**6).sample.x
     easy = x[(x != 0).any(axis=1)]
     return 0.125 + 0.75 * float((predicted(found, easy) != (easy[:, 0] > 0)).mean())
 
 
-def hard(found: Assessed, task: Task) -> Found:
+def hard(found: Offer, task: Task) -> Found:
     return (found.bound,), (risk_with_hard(found),)
 
 
-def wrong_once(found: Assessed, task: Task) -> Found:
+def wrong_once(found: Offer, task: Task) -> Found:
     """A broken program: of copies that are wrong one counts."""
     _, counted = task.arranged.split(found.outcome.known_rows)
     wrong = counted[predicted(found, task.sample.x[counted]) != task.sample.y[counted]]
@@ -212,7 +212,7 @@ def stored_again(copies: str, *, by_content: bool = False) -> Draw:
     return draw
 
 
-def coins_of_the_hard(found: Assessed, task: Task) -> Found:
+def coins_of_the_hard(found: Offer, task: Task) -> Found:
     return (found.bound,), (0.15,)
 
 
@@ -269,7 +269,7 @@ def mixed(n: int, seed: int) -> Drawn:
 def test_tables_with_words_and_gaps_keep_the_promise():
     future = mixed(FRESH, 10**6).sample
 
-    def values(found: Assessed, task: Task) -> Found:
+    def values(found: Offer, task: Task) -> Found:
         return (found.bound,), (
             float((predicted(found, future.x) != future.y).mean()) - 0.02,
         )  # fresh ones err too
@@ -283,7 +283,7 @@ def test_picks_keep_the_promise(n):
     assert not exceeds(misses(rows, n, draws, method="picks"), draws)
 
 
-def unpicked(found: Assessed, task: Task) -> Found:
+def unpicked(found: Offer, task: Task) -> Found:
     """A broken program: picks are taken out, and what is left is a hold-out set."""
     term, picks = found.terms.each[0], found.tally.picks
     return (replace(term, law="binomial", count=term.count - picks, n=term.n - picks).limit(DELTA),), (
@@ -313,7 +313,7 @@ LOSSES = {
 }
 
 
-def risks_of(name: str, found: Assessed, task: Task) -> Found:
+def risks_of(name: str, found: Offer, task: Task) -> Found:
     """Risks by name of the loss; labels of fresh inputs are known by their chance."""
     x = fresh()
     with torch.no_grad():
@@ -340,7 +340,7 @@ def test_losses_and_parts_keep_the_promise(name):
 
 
 def test_parts_that_do_not_share_delta_are_caught():
-    def whole(found: Assessed, task: Task) -> Found:
+    def whole(found: Offer, task: Task) -> Found:
         _, risks = risks_of("parts", found, task)
         return tuple(replace(each, share=1.0, bits=0).limit(2 * DELTA) for each in found.terms.each), risks
 

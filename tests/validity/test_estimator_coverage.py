@@ -1,21 +1,20 @@
-"""``PickToLearn`` in worlds of known risk, and how much goes wrong when something is not paid for.
+"""``CertifiedClassifier`` in worlds of known risk, and how much goes wrong when something is not paid for.
 
-Inputs are cells; a cell has a probability of the label 1. The learner votes among the picks of a cell, so
+Inputs are cells; a cell has a probability of the label 1. The learner votes among the examples of a cell, so
 that its risk is known exactly, and it can learn noise by heart if it is allowed to.
 """
 
-from functools import partial
-
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from worlds import rates
 
 import codebound
-from codebound.any_learner.candidates import Variant
+from codebound.certificate.assessment import Offer
+from codebound.sample.counting import Term
 
 N, CELLS, DELTA = 60, 30, 0.2
-REPS, MANY = 24, 200
+REPS, MANY = 24, 400
 WORLDS = {
     "clean": np.repeat([0.0, 1.0], CELLS // 2),
     "noisy": np.repeat([0.2, 0.8], CELLS // 2),
@@ -24,7 +23,7 @@ WORLDS = {
 
 
 class Votes(ClassifierMixin, BaseEstimator):
-    """The label that most picks of a cell have; beyond that a guess that the seed makes."""
+    """The label that most examples of a cell have; beyond that a guess that the seed makes."""
 
     def __init__(self, seed=0, seen=None):
         self.seed, self.seen = seed, seen
@@ -43,115 +42,92 @@ class Votes(ClassifierMixin, BaseEstimator):
         return (self.decision_function(X) > 0.0).astype(int)
 
 
-def draw(world, rng):
-    cells = rng.integers(CELLS, size=N)
-    return cells[:, None], (rng.random(N) < world[cells]).astype(int)
+def draw(world, rng, n):
+    """Rows that differ in a second column, which nobody looks at."""
+    cells = rng.integers(CELLS, size=n)
+    return np.column_stack([cells, rng.random(n)]), (rng.random(n) < world[cells]).astype(int)
 
 
-def misses(world, make, *, reps=REPS, seed=0):
+def misses(world, make, *, bound=lambda model: model.bound_, reps=REPS, n=N):
     """How often the bound of what was learned lies below its risk."""
-    rng = np.random.default_rng(seed)
-    found = 0
+    rng, found = np.random.default_rng(0), 0
     for _ in range(reps):
-        inputs, labels = draw(world, rng)
+        inputs, labels = draw(world, rng, n)
         model = make(inputs, labels).fit(inputs, labels)
-        predicted = model.predict(np.arange(CELLS)[:, None])
-        found += model.risk_bound_.value < np.where(predicted == 1, 1.0 - world, world).mean()
+        predicted = model.predict(np.column_stack([np.arange(CELLS), np.zeros(CELLS)]))
+        found += bound(model) < np.where(predicted == 1, 1.0 - world, world).mean()
     return found
 
 
-exceeds = partial(rates.exceeds, reps=REPS, delta=DELTA)
+def exceeds(count, *, reps=REPS):
+    return rates.exceeds(count, reps=reps, delta=DELTA)
 
 
-GUESSES = [{"estimator__seed": seed} for seed in range(32)]
 SETTINGS = {
-    "rounds": {"batch": 2},
-    "first share": {"apart": 20, "first": 0, "batch": 1},
-    "share": {"first": 0, "candidates": [{"apart": share} for share in (5, 20, 40)]},
-    "some left": {"batch": 4, "leave": 3, "aim": 0.5},
-    "many guesses": {"candidates": GUESSES, "max_rounds": 0, "first": 0, "apart": 1},
+    "share": {},
+    "small share": {"share": 0.2},
+    "picks": {"method": "picks", "share": 0.2},
+    "picks to the end": {"method": "picks", "share": 0.5},
+    "many picks at once": {"method": "picks", "share": 0.1, "batch": 20},
+    "few rounds": {"method": "picks", "share": 0.2, "max_rounds": 3, "batch": 2},
 }
 
 
-@pytest.mark.few(1)
+def limit_of(model, *, count):
+    """The bound of a certificate if other things counted."""
+    certificate = model.result_.certificate
+    limit, law = certificate.limit, certificate.claim.law
+    return Term(law, count(limit), limit.n, certificate.message.bits).limit(DELTA)
+
+
+@pytest.mark.few(2)
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("world", ["coins", *(pytest.param(each, marks=pytest.mark.slow) for each in WORLDS)])
 def test_it_holds_with_every_choice_paid(world, settings, request):
     def make(inputs, labels):
-        return codebound.PickToLearn(Votes(), delta=DELTA, **SETTINGS[settings])
+        return codebound.CertifiedClassifier(Votes(), delta=DELTA, **SETTINGS[settings])
 
     reps = MANY if request.node.get_closest_marker("slow") else REPS
     assert not exceeds(misses(WORLDS[world], make, reps=reps), reps=reps)
 
 
-@pytest.mark.thorough
-def test_candidates_that_cost_nothing_are_caught(monkeypatch):
-    monkeypatch.setattr("codebound.any_learner.candidates.RuleMessage.bits", lambda self, candidates: 0.0)
-
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["share", "picks"])
+def test_it_holds_for_few_coin_flips(method):
     def make(inputs, labels):
-        return codebound.PickToLearn(Votes(), delta=DELTA, **SETTINGS["many guesses"])
+        return codebound.CertifiedClassifier(Votes(), method, delta=DELTA)
 
-    assert exceeds(misses(WORLDS["coins"], make))
+    assert not exceeds(misses(WORLDS["coins"], make, reps=MANY, n=16), reps=MANY)
 
 
 def test_picks_that_cost_nothing_are_caught(monkeypatch):
-    paid = Variant.bound
-    monkeypatch.setattr(
-        Variant, "bound", lambda self, message, *, picks, **others: paid(self, message, picks=0, **others)
-    )
+    """Whoever does not pay for picks chooses as if they were free."""
+    monkeypatch.setattr(Offer, "rank", property(lambda each: (each.tally.errors / each.tally.n, 0)))
 
     def make(inputs, labels):
-        return codebound.PickToLearn(Votes(), delta=DELTA, batch=2)
+        return codebound.CertifiedClassifier(Votes(), delta=DELTA, **SETTINGS["many picks at once"])
 
-    assert exceeds(misses(WORLDS["coins"], make))
+    def free(model):
+        return limit_of(model, count=lambda limit: limit.errors)
+
+    assert exceeds(misses(WORLDS["coins"], make, bound=free))
 
 
 @pytest.mark.thorough
-def test_a_learner_that_has_seen_the_sample_is_caught():
+def test_errors_that_cost_nothing_are_caught():
     def make(inputs, labels):
-        return codebound.PickToLearn(Votes(seen=(inputs, labels)), delta=DELTA)
+        return codebound.CertifiedClassifier(Votes(), delta=DELTA)
 
-    assert exceeds(misses(WORLDS["coins"], make))
+    def free(model):
+        return limit_of(model, count=lambda limit: limit.errors // 2)
 
-
-class Means(RegressorMixin, BaseEstimator):
-    """The mean of the picks of a cell."""
-
-    def fit(self, X, y):
-        cells = X[:, 0].astype(int)
-        counts = np.bincount(cells, minlength=CELLS)
-        self.means_ = np.bincount(cells, weights=y, minlength=CELLS) / np.maximum(1, counts)
-        return self
-
-    def predict(self, X):
-        return self.means_[X[:, 0].astype(int)]
-
-
-def regression_misses(*, reps=REPS, tau=0.6):
-    """Values are uniform within 1 of the cell's number: the risk of any prediction is known."""
-    rng = np.random.default_rng(1)
-    found, cells = 0, np.arange(CELLS)
-    for _ in range(reps):
-        inputs = rng.integers(CELLS, size=(N, 1))
-        values = inputs[:, 0] + rng.uniform(-1.0, 1.0, N)
-        model = codebound.PickToLearn(Means(), tau=tau, delta=DELTA, batch=2).fit(inputs, values)
-        off = model.predict(cells[:, None]) - cells
-        inside = np.clip(np.minimum(off + tau, 1.0) - np.maximum(off - tau, -1.0), 0.0, None) / 2.0
-        found += model.risk_bound_.value < (1.0 - inside).mean()
-    return found
+    assert exceeds(misses(WORLDS["coins"], make, bound=free))
 
 
 @pytest.mark.thorough
-def test_residuals_above_tau_are_covered():
-    assert not exceeds(regression_misses())
+@pytest.mark.parametrize("method", ["share", "picks"])
+def test_a_learner_that_has_seen_the_sample_is_caught(method):
+    def make(inputs, labels):
+        return codebound.CertifiedClassifier(Votes(seen=(inputs, labels)), method, delta=DELTA)
 
-
-@pytest.mark.thorough
-def test_residuals_that_cost_nothing_are_caught(monkeypatch):
-    paid = Variant.bound
-    monkeypatch.setattr(
-        Variant,
-        "bound",
-        lambda self, message, *, picks, errors, **others: paid(self, message, picks=0, errors=0, **others),
-    )
-    assert exceeds(regression_misses())
+    assert exceeds(misses(WORLDS["coins"], make, reps=4 * REPS), reps=4 * REPS)

@@ -1,4 +1,4 @@
-"""The rule of ``PickToLearn`` on every small sample, with every option; each way to break it is caught.
+"""The rule of picks by any learner on every small sample, with every option; each way to break it is caught.
 
 As in test_picked_rules.py, but with the code that is shipped: samples are multisets of up to five examples of
 four types, and learners are arbitrary functions of the picks in their order.
@@ -13,9 +13,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codebound.any_learner.picking_rule import Contents, Judgement, RuleConstants, rounds
+from codebound.learn.any_picks import PickingRule, rounds
 
 TYPES, MOST, LEARNERS = 4, 5, 6
+APART = 2
+"""Examples that are set apart, as far as a rule knows."""
 
 
 def samples(types, most):
@@ -30,7 +32,6 @@ class AnyLearner:
 
     seed: int
     sample: tuple[int, ...]
-    aim: float | None = None
 
     def learn(self, picks):
         return tuple(self.sample[each] for each in picks)
@@ -39,9 +40,7 @@ class AnyLearner:
         return margin(self.seed, model, example)
 
     def judge(self, model, rest):
-        margins = np.array([self.margin(model, self.sample[each]) for each in rest])
-        score = margins if self.aim is None else np.abs(margins + self.aim)
-        return [Judgement(margins <= 0.0, score)]
+        return [np.array([self.margin(model, self.sample[each]) for each in rest])]
 
 
 @cache
@@ -56,12 +55,10 @@ class LookingLearner(AnyLearner):
         return margin(self.seed, (model, len(self.sample)), example)
 
 
-def run(learner, rule, stop, *, by_group=False):
+def run(learner, rule, stop):
     """All rounds up to where the message stops."""
     sample = learner.sample
-    groups = [each % 2 if by_group else 0 for each in sample]
-    contents = Contents(np.arange(len(sample)), np.array(sample), groups)
-    for at in rounds(contents, learner, rule):
+    for at in rounds(np.arange(len(sample)), np.array(sample), learner, rule, apart=APART):
         yield at
         if at.number == stop:
             return
@@ -71,12 +68,12 @@ def kept(sample, picks, errors):
     return tuple(sorted(sample[each] for each in (*picks, *errors)))
 
 
-def stated(rule, stop=None, *, kind=AnyLearner, by_group=False, aim=None):
+def stated(rule, stop=None, *, kind=AnyLearner):
     """What is kept of a sample, and which types are wrong in the end."""
 
     def compress(seed, sample):
-        learner = kind(seed, sample, aim)
-        *_, last = run(learner, rule, stop, by_group=by_group)
+        learner = kind(seed, sample)
+        *_, last = run(learner, rule, stop)
         return kept(sample, last.picks, last.errors), [
             z for z in range(TYPES) if learner.margin(last.model, z) <= 0.0
         ]
@@ -86,33 +83,37 @@ def stated(rule, stop=None, *, kind=AnyLearner, by_group=False, aim=None):
 
 def best_round_unpaid(seed, sample):
     learner = AnyLearner(seed, sample)
-    best = min(run(learner, RuleConstants(batch=1), None), key=lambda at: len(at.picks) + len(at.errors))
+    best = min(run(learner, PickingRule(batch=1), None), key=lambda at: len(at.picks) + len(at.errors))
     return kept(sample, best.picks, best.errors), [
         z for z in range(TYPES) if learner.margin(best.model, z) <= 0.0
     ]
 
 
 def batch_by_size(seed, sample):
-    return stated(RuleConstants(batch=max(1, len(sample) // 2)), 1)(seed, sample)
+    return stated(PickingRule(batch=max(1, len(sample) // 2)), 1)(seed, sample)
 
 
 def copies_forgotten(seed, sample):
     """Broken: what equals a pick is not counted."""
     learner = AnyLearner(seed, sample)
-    *_, last = run(learner, RuleConstants(batch=1), 1)
+    *_, last = run(learner, PickingRule(batch=1), 1)
     picks = tuple(sorted(sample[each] for each in last.picks))
     errors = tuple(sample[each] for each in last.errors if sample[each] not in picks)
     return tuple(sorted(picks + errors)), [z for z in range(TYPES) if learner.margin(last.model, z) <= 0.0]
 
 
-def left(rule, count):
-    """Broken: the rounds end at a number of errors that may not have been picked."""
-    object.__setattr__(rule, "leave", count)
-    return rule
-
-
 def ended_by_errors(count):
-    return stated(left(RuleConstants(batch=1), count))
+    """Broken: the rounds end at a number of errors that may not have been picked."""
+
+    def compress(seed, sample):
+        learner = AnyLearner(seed, sample)
+        for at in run(learner, PickingRule(), None):
+            if len(at.errors) <= count:
+                break
+        found = kept(sample, at.picks, at.errors)
+        return found, [z for z in range(TYPES) if learner.margin(at.model, z) <= 0.0]
+
+    return compress
 
 
 def beside_errors(rule, stop=None):
@@ -144,27 +145,19 @@ def violations(compress, seed, *, types=TYPES, most=MOST):
 
 
 SOUND = {
-    "to the end": stated(RuleConstants(batch=1)),
-    "to the end, two at a time": stated(RuleConstants(batch=2)),
-    "until fewer than two are wrong": stated(RuleConstants(batch=2, leave=1)),
-    "until fewer than three are wrong": stated(RuleConstants(batch=3, leave=2, first=2)),
-    "growing batches": stated(RuleConstants(batch=1, growth=1.0)),
-    "growing batches, some left": stated(RuleConstants(batch=2, growth=1.0, leave=1)),
-    "no first picks": stated(RuleConstants(batch=1, first=0)),
-    "first picks by group": stated(RuleConstants(batch=1), by_group=True),
-    "two first picks by group, one round": stated(RuleConstants(batch=2, first=2), 1, by_group=True),
-    "one round": stated(RuleConstants(batch=1), 1),
-    "two rounds, aimed": stated(RuleConstants(batch=1), 2, aim=0.4),
-    "to the end, aimed": stated(RuleConstants(batch=2), aim=0.4),
-    "limit of two rounds": stated(RuleConstants(batch=1, max_rounds=2)),
-    "no rounds": stated(RuleConstants(batch=1), 0),
-    "beside the errors": beside_errors(RuleConstants(batch=1)),
-    "beside the errors, some left": beside_errors(RuleConstants(batch=2, leave=1)),
-    "beside the errors, growing batches": beside_errors(RuleConstants(batch=2, growth=1.0, leave=1), 2),
+    "to the end": stated(PickingRule()),
+    "to the end, two at a time": stated(PickingRule(batch=2)),
+    "growing batches": stated(PickingRule(growth=0.5)),
+    "one round": stated(PickingRule(), 1),
+    "two rounds of two": stated(PickingRule(batch=2), 2),
+    "limit of two rounds": stated(PickingRule(max_rounds=2)),
+    "no rounds": stated(PickingRule(), 0),
+    "beside the errors": beside_errors(PickingRule()),
+    "beside the errors, limited": beside_errors(PickingRule(batch=2, max_rounds=1)),
+    "beside the errors, growing batches": beside_errors(PickingRule(batch=2, growth=1.0), 2),
 }
 BROKEN = {
-    "beside errors that end the rounds": beside_errors(left(RuleConstants(batch=1), 1)),
-    "looks at the size": stated(RuleConstants(batch=1), kind=LookingLearner),
+    "looks at the size": stated(PickingRule(), kind=LookingLearner),
     "ends at one error": ended_by_errors(1),
     "ends at two errors": ended_by_errors(2),
     "batch by size": batch_by_size,

@@ -5,7 +5,9 @@ import pytest
 from scipy.stats import beta
 from worlds import rates
 
-from codebound.bounds.parts import best_risk, cluster_risk, faithful_risk, group_limits, precision_risk
+from codebound.bounds.held_out import holdout, looked_risk
+from codebound.bounds.occam import occam_loss, occam_table
+from codebound.bounds.risk import HoldoutFacts, LookFacts, OccamFacts
 
 DELTA = 0.05
 SIZES = [700, pytest.param(10_000, marks=pytest.mark.slow)]
@@ -13,6 +15,10 @@ SIZES = [700, pytest.param(10_000, marks=pytest.mark.slow)]
 
 def exceeds(count: int, runs: int) -> bool:
     return rates.exceeds(count, reps=runs, delta=DELTA, level=1e-6)
+
+
+def limit(errors: int, n: int, delta: float = DELTA) -> float:
+    return holdout(HoldoutFacts(errors=errors, n=n, delta=delta)).value
 
 
 def at_whole_delta(errors: int, n: int) -> float:
@@ -36,8 +42,8 @@ def groups_missed(runs: int, limits_of, n: int = 400) -> int:
 
 def shared(errors, sizes):
     counts = [(int(k), int(n)) for k, n in zip(errors, sizes, strict=True)]
-    limits = group_limits(counts, errors=int(errors.sum()), n=int(sizes.sum()), delta=DELTA)
-    return limits.overall, limits.groups
+    whole = limit(int(errors.sum()), int(sizes.sum()), DELTA / 2)
+    return whole, occam_table(counts, code_bits=0, delta=DELTA / 2)
 
 
 def not_shared(errors, sizes):
@@ -60,13 +66,6 @@ def test_a_group_that_is_formed_by_its_errors_is_caught():
     errors = rng.binomial(30, 0.2, size=(2000, 40)).min(axis=1)
     missed = sum(shared(np.array([k]), np.array([30]))[1][0] < 0.2 for k in errors)
     assert exceeds(missed, 2000)
-
-
-def test_the_worst_group_is_the_one_with_the_largest_limit():
-    limits = group_limits([(3, 10), (0, 0), (30, 60), (0, 3)], errors=33, n=73, delta=DELTA)
-    assert limits.groups[1] is None
-    assert limits.groups[limits.worst] == max(limit for limit in limits.groups if limit is not None)
-    assert group_limits([(0, 0)], errors=0, n=1, delta=DELTA).worst is None
 
 
 # One cluster of ten has 30 rows, half of them wrong; the others have one row that is right.
@@ -95,7 +94,7 @@ PER_ROW = LARGE * ROWS * WRONG / (LARGE * ROWS + 1.0 - LARGE)
 def test_a_new_cluster_is_lost_no_more_often_than_claimed(claim, runs):
     lost = [each[1] if claim == "any" else each[2] for each in clusters_drawn(runs)]
     truth = ANY if claim == "any" else ONE
-    assert not exceeds(sum(cluster_risk(lost=k, clusters=CLUSTERS, delta=DELTA) < truth for k in lost), runs)
+    assert not exceeds(sum(limit(k, CLUSTERS) < truth for k in lost), runs)
 
 
 def test_rows_of_clusters_counted_as_independent_are_caught():
@@ -107,7 +106,7 @@ def test_rows_of_clusters_counted_as_independent_are_caught():
 
 
 def test_a_limit_for_one_row_of_a_cluster_says_nothing_per_row():
-    limits = [cluster_risk(lost=each[2], clusters=CLUSTERS, delta=DELTA) for each in clusters_drawn(300)]
+    limits = [limit(each[2], CLUSTERS) for each in clusters_drawn(300)]
     assert np.mean(np.array(limits) < PER_ROW) > 0.99
 
 
@@ -120,9 +119,9 @@ def predictions(runs: int, n: int = 300):
 
 @pytest.mark.parametrize("runs", SIZES)
 def test_precision_is_bounded_by_what_was_predicted(runs):
-    missed = sum(precision_risk(wrong=k, predicted=m, delta=DELTA) < 0.2 for k, m in predictions(runs))
+    facts = [OccamFacts(errors=k, n=m, code_bits=0, delta=DELTA) for k, m in predictions(runs)]
+    missed = sum(occam_loss(each).value < 0.2 for each in facts)
     assert not exceeds(missed, runs)
-    assert precision_risk(wrong=0, predicted=0, delta=DELTA) == 1.0
 
 
 def test_all_rows_in_place_of_those_predicted_are_caught():
@@ -136,8 +135,8 @@ def lists(runs: int, count: int = 30, n: int = 300):
 
 @pytest.mark.parametrize("runs", SIZES)
 def test_the_best_of_a_list_pays_for_the_choice(runs):
-    found = [best_risk(errors, n=300, delta=DELTA) for errors in lists(runs)]
-    assert not exceeds(sum(limit < 0.2 for _, limit in found), runs)
+    facts = [LookFacts(errors=min(each), n=300, delta=DELTA, looks=len(each)) for each in lists(runs)]
+    assert not exceeds(sum(looked_risk(each).value < 0.2 for each in facts), runs)
 
 
 def test_the_best_as_if_it_were_the_only_one_is_caught():
@@ -147,11 +146,11 @@ def test_the_best_as_if_it_were_the_only_one_is_caught():
 @pytest.mark.parametrize("runs", SIZES)
 def test_answers_alike_are_bounded_on_fresh_inputs(runs):
     apart = np.random.default_rng(6).binomial(500, 0.03, size=runs)
-    missed = sum(faithful_risk(disagreements=int(k), n=500, delta=DELTA) < 0.03 for k in apart)
+    missed = sum(limit(int(k), 500) < 0.03 for k in apart)
     assert not exceeds(missed, runs)
 
 
 def test_inputs_on_which_it_was_chosen_are_caught():
     apart = np.random.default_rng(6).binomial(500, 0.03, size=(2000, 20)).min(axis=1)
-    missed = sum(faithful_risk(disagreements=int(k), n=500, delta=DELTA) < 0.03 for k in apart)
+    missed = sum(limit(int(k), 500) < 0.03 for k in apart)
     assert exceeds(missed, 2000)

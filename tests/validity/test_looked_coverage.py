@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.facts import LookFacts
-from codebound.bounds.held_out import exact_answer_bits, ladder_bits, looked_risk
+from codebound.bounds.held_out import ladder_bits, looked_risk, sorted_answer_bits
+from codebound.bounds.risk import LookFacts
 from codebound.certificate.calculator import Counts, calculate
 
 N, DELTA, RISK, REPS = 100, 0.1, 0.5, 300
@@ -42,7 +42,7 @@ def vote_attack(bound: Bound, rng: np.random.Generator, *, looks: int = 30) -> b
     errors = (tried != labels).sum(axis=1)
     votes = ((2 * tried - 1) * np.sign(N / 2 - errors)[:, None]).sum(axis=0)
     last = int(((votes > 0) != labels).sum())
-    return bound(last, looks, exact_answer_bits(looks - 1, n=N)) < RISK
+    return bound(last, looks, (looks - 1) * sorted_answer_bits(N, bins=2)) < RISK
 
 
 def climbing_attack(bound: Bound, rng: np.random.Generator, *, looks: int = 150, step: int = 2) -> bool:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_loss, occam_table
+from codebound.bounds.risk import OccamFacts
 
 N, DELTA, REPS, CLASS_BITS = 300, 0.1, 1000, 5
 SHARES = np.array([0.5, 0.3, 0.15, 0.05])  # of the classes

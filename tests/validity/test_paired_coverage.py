@@ -90,7 +90,7 @@ def test_a_margin_is_granted_at_its_end_at_most_with_delta(n, q, runs):
 
     @lru_cache(None)
     def is_granted(x: int, y: int) -> bool:
-        return not_worse(PairedFacts(a_only=x, b_only=y, n=n, delta=DELTA), margin).is_not_worse
+        return not_worse(PairedFacts(a_only=x, b_only=y, n=n, delta=DELTA), margin)
 
     assert not exceeds(sum(is_granted(int(x), int(y)) for x, y, _ in counts), runs)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
+from codebound.bounds.held_out import picked_risk
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import part_disagreement
-from codebound.bounds.picked import picked_risk
+from codebound.bounds.risk import HoldoutFacts, OccamFacts, PickedFacts
 
 N, CELLS, DELTA, REPS, FEW = 80, 12, 0.2, 600, 40
 WORLDS = {

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.facts import PickedFacts
-from codebound.bounds.picked import picked_risk
+from codebound.bounds.held_out import occam_split, picked_risk
+from codebound.bounds.risk import OccamFacts, PickedFacts
 
 N, CELLS, DELTA, REPS = 60, 20, 0.2, 1500
 WORLDS = {
@@ -95,6 +95,6 @@ def test_the_best_of_many_learners_is_paid_for_on_a_hold_out_set(bits):
     """64 networks that guess, of which the one with the fewest errors is taken: 6 bits."""
     rng, n, missed = np.random.default_rng(0), 60, 0
     for errors in rng.binomial(n, 0.5, size=(REPS, 64)).min(axis=1):
-        facts = PickedFacts(picks=0, errors=int(errors), n=n, code_bits=bits, delta=DELTA, is_held_out=True)
-        missed += picked_risk(facts).value < 0.5
+        facts = OccamFacts(errors=int(errors), n=n, code_bits=bits, delta=DELTA)
+        missed += occam_split(facts).value < 0.5
     assert exceeds(missed) == (bits == 0)

@@ -9,12 +9,13 @@ from torch import nn
 from worlds.rates import exceeds
 from worlds.samples import random_labels
 
-from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import REFUTING_LEVEL, confront
 from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import HoldoutFacts, OccamFacts
 from codebound.certificate.verification import verify
 from codebound.certification import certify
-from codebound.known.base import Pretrained
+from codebound.known.provenance import Pretrained
+from codebound.request import Known, Run
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_verify.questions.refutation import LEVEL
@@ -74,7 +75,14 @@ def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
     sample, fresh = random_labels(150, seed=0), random_labels(200, seed=1, role="test")
     hidden = copy.deepcopy(learned(sample))  # of the one that fit returned it is known what it saw
     smuggled = Pretrained(hidden, "said to be made without the sample")
-    found = certify(smuggled.network, sample, method="naive", effort="quick", base=smuggled, test_set=fresh)
+    found = certify(
+        sample,
+        network=smuggled.network,
+        method="naive",
+        test=fresh,
+        known=Known(base=smuggled),
+        run=Run(effort="quick"),
+    )
     assert found.certificate.claim.bound < 0.4
     assert found.confrontation.is_refuted
     assert "a base that saw the sample" in found.alarm
@@ -90,7 +98,14 @@ def test_an_honest_base_is_not_accused():
     """The same network from the same labels, certified on others: vacuous, and not refuted."""
     sample, fresh = random_labels(150, seed=0), random_labels(200, seed=1, role="test")
     base = Pretrained(learned(random_labels(150, seed=2)), "trained on other random labels")
-    found = certify(base.network, sample, method="naive", effort="quick", base=base, test_set=fresh)
+    found = certify(
+        sample,
+        network=base.network,
+        method="naive",
+        test=fresh,
+        known=Known(base=base),
+        run=Run(effort="quick"),
+    )
     assert found.certificate.claim.vacuous
     assert found.alarm == ""
     verdict = verify(found.certificate, sample, base=found.base, test_set=fresh)

@@ -66,7 +66,7 @@ def test_local_search_on_random_labels_promises_nothing(method, monkeypatch):
         rng.integers(0, 256, (120, 1, 8, 8), dtype=np.uint8), rng.integers(0, 4, 120), name="random labels"
     )
     model = load_model("linear", input_shape=(1, 8, 8), classes=4)
-    found = certify(model, sample, method=method)
+    found = certify(sample, network=model, method=method)
     assert found.certificate.claim.bound >= RISK
     assert found.certificate.claim.vacuous
     # without its bits the same count would promise too much

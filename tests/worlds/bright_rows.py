@@ -1,19 +1,20 @@
 """A tiny world for the methods: images with one bright row, which is the class."""
 
+from dataclasses import fields
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import OccamFacts
+from codebound.certificate.assessment import Offer
 from codebound.certificate.task import KnownTensors, Task
-from codebound.methods.offers import Offer
 from codebound.methods.search import Search
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.arrays import from_arrays
-from codebound.sample.dataset import Scaling
-from codebound.sample.made import Made
+from codebound.sample.dataset import Made, Scaling
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Linear
 from codebound_networks.chains.original import Original
@@ -61,5 +62,11 @@ def base_of(original: Original, *, head: float = 1.0, rows: int = 0) -> KnownTen
 def known(*, errors: int, code_bits: int, n: int = 150) -> Offer:
     """An offer that a search may have already: only its bound counts."""
     bound = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=0.05)).value
-    outcome = SimpleNamespace(is_recounted=False)
-    return Offer(SimpleNamespace(bound=bound, rank=(bound, 0.0), outcome=outcome), "split")
+    return offer_of(bound)
+
+
+def offer_of(bound: float, *, is_recounted: bool = False, method: str = "split") -> Offer:
+    """An offer of which only its bound, and who repeats it, is known."""
+    rest: Any = dict.fromkeys(each.name for each in fields(Offer))
+    rest |= {"bits": SimpleNamespace(length=1), "outcome": SimpleNamespace(is_recounted=is_recounted)}
+    return Offer(**rest | {"bound": bound, "is_vacuous": False, "method": method})

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.monitoring import Mixture
 from codebound.bounds.paired import PairedFacts, better, not_worse
+from codebound.bounds.risk import HoldoutFacts
 
 LEVEL = 0.05 / 6
 NAMES = ("arithmetic", "dates", "geography", "history")
@@ -62,7 +62,7 @@ def pair_result(a_only, b_only, n=1000, *, margin=0.0, level=LEVEL):
     facts = PairedFacts(a_only=a_only, b_only=b_only, n=n, delta=level)
     counts = {"a_only": a_only, "b_only": b_only, "n": n}
     if margin:
-        return counts | {"shown": not_worse(facts, margin).is_not_worse, "limit": None}
+        return counts | {"shown": not_worse(facts, margin), "limit": None}
     found = better(facts)
     return counts | {"shown": found.is_better, "limit": found.limit}
 

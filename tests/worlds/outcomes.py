@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codebound.bits.forms import FIRST_TABLE, NETWORK, PICKS, SPLIT, TABLE, USUAL_SPLIT, TableChoice
+from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, SPLIT, TABLE, USUAL_SPLIT, TableChoice
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.outcome import NetworkOutcome, RuleOutcome, TableOutcome
 from codebound.certificate.task import Task

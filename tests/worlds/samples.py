@@ -3,7 +3,7 @@
 import numpy as np
 
 from codebound.sample.arrays import from_arrays
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 
 
 def cloud_arrays(n, *, classes=3, features=None, apart=2.0, noise=1.0, seed=0, in_turn=False):
@@ -18,32 +18,32 @@ def cloud_arrays(n, *, classes=3, features=None, apart=2.0, noise=1.0, seed=0, i
     return x.astype(np.float32), y
 
 
-def clouds(n, *, classes=3, role="train", scaling=None, **shape) -> Dataset:
+def clouds(n, *, classes=3, role="train", scaling=None, **shape) -> Sample:
     """The sample of :func:`cloud_arrays`; an unlabelled one has labels 0."""
     x, y = cloud_arrays(n, classes=classes, **shape)
-    return Dataset("clouds", role, x, 0 * y if role == "unlabelled" else y, classes, scaling or Scaling())
+    return Sample("clouds", role, x, 0 * y if role == "unlabelled" else y, classes, scaling or Scaling())
 
 
-def random_labels(n, *, shape=(8,), classes=4, seed=0, role="train") -> Dataset:
+def random_labels(n, *, shape=(8,), classes=4, seed=0, role="train") -> Sample:
     """Normal inputs, and labels that have nothing to do with them."""
     stream = np.random.default_rng(seed)
     x = stream.normal(size=(n, *shape)).astype(np.float32)
-    return Dataset("random labels", role, x, stream.integers(0, classes, n), classes)
+    return Sample("random labels", role, x, stream.integers(0, classes, n), classes)
 
 
-def noise_images(n, *, shape=(1, 8, 8), classes=10) -> Dataset:
+def noise_images(n, *, shape=(1, 8, 8), classes=10) -> Sample:
     """Images of uniform noise, with the classes in turn."""
     x = np.random.default_rng(0).random((n, *shape), dtype=np.float32)
-    return Dataset("noise", "train", x, np.arange(n, dtype=np.int64) % classes, classes)
+    return Sample("noise", "train", x, np.arange(n, dtype=np.int64) % classes, classes)
 
 
-def decided_by_three(n=300, *, seed=0, shape=(10,)) -> Dataset:
+def decided_by_three(n=300, *, seed=0, shape=(10,)) -> Sample:
     """Three classes that the first three numbers of an input decide."""
     stream = np.random.default_rng(seed)
     y = stream.integers(3, size=n)
     x = stream.normal(size=(n, *shape)).astype(np.float32)
     x.reshape(n, -1)[np.arange(n), y] += 4.0
-    return Dataset("decided by three", "train", x, y, 3)
+    return Sample("decided by three", "train", x, y, 3)
 
 
 WEIGHT = np.array([[1, 2, -1, -1], [-1, -1, 1, 2], [1, -2, 1, -2]])
@@ -68,20 +68,20 @@ def cluster_arrays(n=400, seed=0):
     return x.reshape(n, 1, 2, 2).astype(np.uint8), y.astype(np.int64)
 
 
-def written_clusters(n=400, *, seed=0, role="train") -> Dataset:
+def written_clusters(n=400, *, seed=0, role="train") -> Sample:
     """The sample of :func:`cluster_arrays`; an unlabelled one has labels 0."""
     x, y = cluster_arrays(n, seed)
     labels = None if role == "unlabelled" else y
     return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
 
 
-def rows_of(x, y=None, *, classes=3, dtype=None) -> Dataset:
+def rows_of(x, y=None, *, classes=3, dtype=None) -> Sample:
     """These very rows; their classes are in turn where none are given."""
     x = np.asarray(x, dtype=dtype)
     labels = np.arange(len(x)) % classes if y is None else np.asarray(y)
-    return Dataset("rows", "train", x, labels.astype(np.int64), classes)
+    return Sample("rows", "train", x, labels.astype(np.int64), classes)
 
 
-def numbered(n, *, classes=3) -> Dataset:
+def numbered(n, *, classes=3) -> Sample:
     """Each input is its place in the sample; the classes are in turn."""
     return rows_of(np.arange(n, dtype=np.float64)[:, None], classes=classes)

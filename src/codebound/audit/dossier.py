@@ -11,16 +11,14 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import confront, holdout
-from codebound.bounds.risk import count_of, percent
+from codebound.bounds.risk import HoldoutFacts, count_of, percent
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE, command_of, options_of, verify_file, verify_folder
 from codebound.report.summary import loss_words
 from codebound.report.templates import render
 from codebound.run.errors import FormatError, UsageError
-from codebound.run.files import read_json, read_toml, write_text
-from codebound.run.store import file_sha256
+from codebound.run.files import file_sha256, read_json, read_toml, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,10 +70,6 @@ def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None =
     """Has the certificate in a folder checked again, writes the page, and returns the verdict as JSON.
 
     The folder may be a stranger's: no code that it names is run.
-
-    Raises:
-        UsageError: The author's words are missing, or something that the second program needs.
-        FormatError: The folder is not as ``certify`` writes it.
     """
     if profile not in PROFILES:
         raise UsageError(f"profile is {', '.join(PROFILES)}. Got {profile!r}.")
@@ -122,11 +116,7 @@ def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None =
 
 
 def author_words(folder: Path, certificate: Certificate) -> dict[str, Any]:
-    """Return the author's statements. The first time, write a file that asks for them.
-
-    Raises:
-        UsageError: The file was just made, or something in it is still empty.
-    """
+    """Return the author's statements. The first time, write a file that asks for them."""
     path = folder / WORDS
     if not path.exists():
         lines = [f'{name} = ""  # {question}' for name, question in _QUESTIONS.items()]

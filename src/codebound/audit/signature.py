@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING
 
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.files import write_atomically
-from codebound_verify.requirements import SIGNATURE
+from codebound_verify.questions.requirements import SIGNATURE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def sign_file(file: Path, private_key: Path) -> Path:
-    """Signs the bytes of a file, and returns the path of the signature beside it.
-
-    Raises:
-        UsageError: The file or the key cannot be read, or it is no Ed25519 key without a passphrase.
-    """
+    """Signs the bytes of a file, and returns the path of the signature beside it."""
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key

@@ -7,14 +7,7 @@ from numpy.typing import NDArray
 
 
 class Stream:
-    """A named stream of 64-bit words: numpy's Philox, keyed by the hash of seed and name.
-
-    Example:
-        >>> Stream(0, "split").words(2).dtype
-        dtype('uint64')
-        >>> sorted(set(Stream(0, "signs").signs(100).tolist()))
-        [-1, 1]
-    """
+    """A named stream of 64-bit words: numpy's Philox, keyed by the hash of seed and name."""
 
     def __init__(self, seed: int, name: str) -> None:
         digest = hashlib.sha256(f"codebound/{seed}/{name}".encode("ascii")).digest()

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from codebound.bounds.facts import MAX_N, check_counts, check_delta
-from codebound.bounds.numerics import kl_inverse_upper, round_up
+from codebound.bounds.numerics import kl_inverse_upper, round_up, stirling_error
+from codebound.bounds.risk import MAX_N, check_counts, check_delta
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 
@@ -151,7 +151,7 @@ def steady_limit(*, errors: int, labels: int, alpha: float) -> float:
     """
     check_counts(errors, labels)
     level = check_delta(alpha)
-    regret = 0.5 * math.log(0.5 * math.pi * labels) + _whole(labels)
+    regret = 0.5 * math.log(0.5 * math.pi * labels) + stirling_error(labels)
     regret -= _half(errors) + _half(labels - errors)
     nats = (regret - math.log(level)) * (1.0 + 1e-14) + 1e-14
     return kl_inverse_upper(errors / labels, round_up(nats / labels))
@@ -164,11 +164,3 @@ def _half(k: int) -> float:
         return math.lgamma(k + 0.5) - stirling - 0.5 * math.log(2.0 * math.pi)
     x = 1.0 / (k * k)
     return -(1 / 24 - x * (7 / 2880 - x * (31 / 40320 - x * (127 / 215040 - x * 511 / 608256)))) / k
-
-
-def _whole(t: int) -> float:
-    """``ln t! - (t ln t - t + ln(2 pi t)/2)``."""
-    if t < 16:
-        return math.lgamma(t + 1.0) - (t * math.log(t) - t) - 0.5 * math.log(2.0 * math.pi * t)
-    x = 1.0 / (t * t)
-    return (1 / 12 - x * (1 / 360 - x * (1 / 1260 - x * (1 / 1680 - x / 1188)))) / t

@@ -10,10 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from codebound.run.extensions import LazyModule
 from codebound.run.references import implements
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = LazyModule("numpy")
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _Series = Callable[[int, int, float, float], tuple[float, int]]
@@ -346,11 +351,11 @@ def _log_pmf_exponent(k: int, n: int, p: float, q: float) -> tuple[float, float]
 
 def _log_choose_correction(n: int, k: int) -> float:
     """``ln C(n, k) - n H(k/n)``, H the entropy in nats: what Stirling's formula adds to the exponent."""
-    errors = _stirling_error(n) - _stirling_error(k) - _stirling_error(n - k)
+    errors = stirling_error(n) - stirling_error(k) - stirling_error(n - k)
     return errors - _LOG_SQRT_2PI + 0.5 * math.log(n / (k * (n - k)))
 
 
-def _stirling_error(n: int) -> float:
+def stirling_error(n: int) -> float:
     """``ln n! - ln(sqrt(2 pi n) (n/e)^n)``."""
     if n < 16:
         return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - _LOG_SQRT_2PI

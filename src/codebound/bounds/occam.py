@@ -8,39 +8,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from codebound.bounds.facts import OccamFacts, check_bits, check_counts, check_delta, error_rate_up
-from codebound.bounds.numerics import bernoulli_kl, binomial_inverse_upper, kl_inverse_upper, round_up
-from codebound.bounds.risk import RiskBound, occam_assumptions
+from codebound.bounds.numerics import binomial_inverse_upper, kl_inverse_upper, round_up
+from codebound.bounds.risk import OccamFacts, RiskBound, check_bits, check_delta
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
-
-
-@implements("C-1", kind="certificate")
-def chernoff_tail(errors: int, n: int, *, risk: float) -> float:
-    r"""Chernoff bound on seeing few errors.
-
-    Statement.  For a fixed network of risk p and ``errors/n <= p``:
-                ``P(Bin(n, p) <= errors) <= exp(-n kl(errors/n || p))``.
-    Direction.  Upper bound on the probability; 1 where ``errors/n > p``.
-    Checked by. oracle (exact tail), property.
-
-    Args:
-        errors: Errors seen, 0 <= errors <= n.
-        n: Number of examples.
-        risk: True risk p in [0, 1].
-
-    Example:
-        >>> round(chernoff_tail(0, 10, risk=0.5) * 2**10, 9)
-        1.0
-    """
-    check_counts(errors, n)
-    if not 0.0 <= risk <= 1.0:
-        raise UsageError(f"`risk` is a probability. Got risk={risk}.")
-    rate = error_rate_up(errors, n)
-    if rate >= risk:
-        return 1.0
-    exponent = n * bernoulli_kl(rate, risk) * (1.0 - 1e-13)
-    return min(1.0, round_up(math.exp(-exponent)) * (1.0 + 1e-15))
 
 
 @implements("C-2", "C-6", "I-04", kind="certificate")
@@ -64,11 +35,12 @@ def occam_binomial(facts: OccamFacts) -> RiskBound:
     return _bound("C-2", value, facts)
 
 
-@implements("C-3", kind="certificate")
+@implements("C-1", "C-3", kind="certificate")
 def occam_kl(facts: OccamFacts) -> RiskBound:
     r"""Occam bound, Chernoff-kl form.
 
     Statement.  As C-2, with ``kl(errors/n || R(g)) <= (code_bits ln 2 + ln(1/delta)) / n``.
+    Reference.  C-1, Chernoff's ``P(Bin(n, p) <= errors) <= exp(-n kl(errors/n || p))``, in place of the tail.
     Differs.    No ``ln(2 sqrt n)`` term: the one-sided bound over a countable class does not need it.
     Direction.  Upper bound; never below C-2, never above C-4.
     Checked by. oracle (mpmath, 60 digits), property, validity (teeth: no bits charged).
@@ -96,40 +68,7 @@ def occam_hoeffding(facts: OccamFacts) -> RiskBound:
     return _bound("C-4", min(1.0, (facts.error_rate + slack) * (1.0 + 1e-15)), facts)
 
 
-@implements("C-4:fast-rate", kind="certificate")
-def occam_fast_rate(facts: OccamFacts) -> RiskBound:
-    r"""Relaxation that shows the fast rate: ``R <= q + sqrt(2 q nats/n) + 2 nats/n`` with ``q = errors/n``.
-
-    Statement.  From ``kl(q || p) >= (p - q)^2 / (2 p)``. Looser than C-3; for reading, not for certifying.
-    Checked by. property (never below C-3).
-
-    Example:
-        >>> round(occam_fast_rate(OccamFacts(errors=0, n=60_000, code_bits=1000, delta=0.05)).value, 4)
-        0.0232
-    """
-    rate = facts.nats / facts.n
-    value = facts.error_rate + math.sqrt(2.0 * facts.error_rate * rate) + 2.0 * rate
-    return _bound("C-4:fast-rate", min(1.0, value * (1.0 + 1e-15)), facts)
-
-
-@implements("C-4:zero-errors", kind="certificate")
-def occam_zero_errors(facts: OccamFacts) -> RiskBound:
-    r"""Closed form for a network without training errors: ``R <= 1 - exp(-nats/n)``.
-
-    Statement.  C-2 and C-3 at ``errors = 0``, where they coincide.
-    Checked by. property (equals C-2 at zero errors).
-
-    Example:
-        >>> round(occam_zero_errors(OccamFacts(errors=0, n=60_000, code_bits=60_000, delta=0.05)).value, 4)
-        0.5
-    """
-    if facts.errors:
-        raise UsageError(f"the closed form is for errors=0. Got errors={facts.errors}; use `occam_binomial`.")
-    value = -math.expm1(-facts.nats / facts.n)
-    return _bound("C-4:zero-errors", min(1.0, value * (1.0 + 1e-15)), facts)
-
-
-@implements("C-17", kind="certificate")
+@implements("C-17", "C-17:precision", kind="certificate")
 def occam_loss(facts: OccamFacts) -> RiskBound:
     r"""Occam bound for any loss, on the examples that it is about. For g.
 
@@ -141,6 +80,7 @@ def occam_loss(facts: OccamFacts) -> RiskBound:
                 for these numbers.
     Reference.  C-17: given which examples it is about, they are independent draws from the conditional
                 distribution, and C-2 holds for every number of them; so it holds without the condition.
+                C-17:precision is about the examples that are predicted as a class.
     Direction.  Upper; a missing example on which it is 0, and a loss too many, are safe.
     Checked by. property, validity (teeth: the size of the whole sample).
 
@@ -151,7 +91,7 @@ def occam_loss(facts: OccamFacts) -> RiskBound:
     return replace(occam_binomial(facts), ref="C-17")
 
 
-@implements("C-17:table", kind="certificate")
+@implements("C-17:table", "C-17:groups", kind="certificate")
 def occam_table(
     counts: Sequence[tuple[int, int]], *, code_bits: float, delta: float
 ) -> tuple[float | None, ...]:
@@ -159,7 +99,10 @@ def occam_table(
 
     Statement.  For each pair of a number of losses and a number of examples the limit of C-17 at ``delta``
                 divided by the number of pairs. All of them hold together with probability ``1 - delta``.
-    Needs.      The table was fixed before the sample was seen: all classes, or those named beforehand.
+    Reference.  C-17:groups: given the group of each example, those of one are independent draws from it. G
+                may be read from the examples, and groups may overlap.
+    Needs.      The table was fixed before the sample was seen: all classes, or those named beforehand. Groups
+                were formed without regard to errors.
 
     Args:
         counts: Losses, and the examples that each is about; without examples there is no limit.
@@ -183,7 +126,66 @@ def occam_table(
 
 
 def _bound(ref: str, value: float, facts: OccamFacts) -> RiskBound:
-    assumptions = occam_assumptions()
-    return RiskBound(
-        ref=ref, value=value, delta=facts.delta, subject="g", facts=facts, assumptions=assumptions
-    )
+    return RiskBound(ref=ref, value=value, delta=facts.delta, subject="g", facts=facts)
+
+
+def log2_up(value: int) -> float:
+    """``log2`` of a positive integer, rounded up; exact for powers of two."""
+    if value & (value - 1) == 0:
+        return float(value.bit_length() - 1)
+    return min(math.log2(value) * (1.0 + 1e-15), float(value.bit_length()))
+
+
+@implements("C-4:class-size", "C-9", kind="certificate")
+def choice_bits(alternatives: int) -> float:
+    """Bits that name one of so many alternatives, such as the networks of a class: ``log2``, rounded up.
+
+    They are to be added when the code, seed, level or step was picked among these after seeing S.
+
+    Needs.  The alternatives were listed before S was seen. What the message encodes explicitly is paid
+            already and may be tuned freely.
+
+    Example:
+        >>> choice_bits(64)
+        6.0
+    """
+    if alternatives < 1:
+        raise UsageError(f"`alternatives` counts what was listed, at least 1. Got {alternatives}.")
+    return log2_up(alternatives)
+
+
+@implements("C-4:parameters", kind="certificate")
+def parameter_bits(parameters: int, *, levels: int) -> float:
+    """Bits of ``q`` parameters with ``r`` levels each, ``q log2 r``: the explicit form of A-Thm2.1.
+
+    Example:
+        >>> parameter_bits(1000, levels=16)
+        4000.0
+    """
+    if parameters < 0 or levels < 1:
+        raise UsageError(f"need parameters >= 0 and levels >= 1. Got {parameters=}, {levels=}.")
+    return parameters * log2_up(levels)
+
+
+@implements("C-12c", kind="certificate")
+def raw_weight_bits(parameters: int) -> float:
+    """Bits of the original network f as a code word of its own: 32 per parameter; a sanity line.
+
+    Example:
+        >>> raw_weight_bits(10)
+        320.0
+    """
+    return parameter_bits(parameters, levels=2**32)
+
+
+@implements("C-9:unbounded", kind="certificate")
+def elias_gamma_bits(index: int) -> int:
+    """Bits of an integer ``>= 1`` in the Elias gamma code, for grids without an end.
+
+    Example:
+        >>> [elias_gamma_bits(k) for k in (1, 2, 3, 4, 1000)]
+        [1, 3, 3, 5, 19]
+    """
+    if index < 1:
+        raise UsageError(f"the Elias gamma code starts at 1. Got index={index}.")
+    return 2 * index.bit_length() - 1

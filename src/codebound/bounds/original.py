@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from codebound.bounds.facts import HoldoutFacts, OccamFacts, check_counts, check_delta
 from codebound.bounds.held_out import holdout
-from codebound.bounds.lengths import elias_gamma_bits
-from codebound.bounds.occam import occam_binomial, occam_loss
-from codebound.bounds.risk import BOUNDED_DOMAIN, NORMS_ABOVE, TWO_DRAWS, UNLABELLED_FRESH, RiskBound
+from codebound.bounds.occam import elias_gamma_bits, occam_binomial, occam_loss
+from codebound.bounds.risk import (
+    TWO_DRAWS,
+    HoldoutFacts,
+    OccamFacts,
+    RiskBound,
+    check_counts,
+    check_delta,
+)
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 
@@ -175,8 +180,7 @@ def occam_domain(facts: OccamFacts, *, theta_index: int) -> RiskBound:
     """
     message_bits = facts.code_bits + grid_theta(theta_index).code_bits
     tail = occam_binomial(replace(facts, code_bits=message_bits))
-    assumptions = (*tail.assumptions, BOUNDED_DOMAIN, NORMS_ABOVE)
-    return replace(tail, ref="C-12a", subject="f", assumptions=assumptions)
+    return replace(tail, ref="C-12a", subject="f")
 
 
 @implements("C-12b", kind="certificate")
@@ -203,7 +207,6 @@ def occam_disagreement(*, risk: OccamFacts, disagreement: HoldoutFacts) -> RiskB
         value=through_disagreement(bound.value, disagreement),
         delta=delta,
         subject="f",
-        assumptions=(*bound.assumptions, UNLABELLED_FRESH),
         drawn=TWO_DRAWS,
     )
 

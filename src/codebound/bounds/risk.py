@@ -1,66 +1,206 @@
-"""The result of a certified bound, and the assumptions it rests on in words."""
+"""Inputs and results of theorems: counts with checked ranges, and bounds in words."""
 
 import math
-from dataclasses import dataclass
+import operator
+from dataclasses import dataclass, fields
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
+from typing import Literal, get_args
 
-from codebound.bounds.facts import AbstractFacts, Subject
-from codebound.run.references import implements
+from codebound.bounds.numerics import round_up
+from codebound.run.errors import UsageError
 
-IID = "The sample is an independent draw from the distribution on which the network will be used."
-CODE_FIRST = (
-    "The code, the helper and its seed were fixed before the sample was seen; "
-    "every choice made afterwards is inside the message and paid for in bits."
-)
-CODE_ALONE = "The code was fixed before the sample was seen."
-ROWS_FIRST = (
-    "Which rows the sample has, how many and in which order was decided before anybody looked at their "
-    "labels or at the errors of a network."
-)
-DETERMINISTIC = "The decoder is deterministic, and errors were counted on the network that it returns."
-PREPROCESSING = (
-    "Stored numbers were made from each example by itself, and preprocessing uses literal constants: nothing "
-    "was estimated from the sample."
-)
-DISJOINT_BASE = (
-    "Weights that the decoder knows beforehand, if any, were neither trained nor selected on the sample."
-)
-FRESH = (
-    "The hold-out examples were used for no choice: not for training, not for selection, not for stopping."
-)
-DUPLICATES = "Test data shown beside the bound share no examples with the sample, or the copies are reported."
-PRIOR_SPLIT = (
-    "The helper comes from the first part alone, by a split that ignores the data values; errors were "
-    "counted on the part that the helper never saw, and every other choice is inside the message and paid "
-    "for in bits."
-)
-UNLABELLED_FRESH = "The unlabelled inputs are a fresh independent draw, used for no choice."
-BOUNDED_DOMAIN = (
-    "Every input on which f will be used lies in the declared range, which is a fact, not an estimate."
-)
-RULE_FIRST = (
-    "The rule that picks, learns and counts was fixed before the sample was seen; every choice among its "
-    "variants is inside the message and paid for in bits."
-)
-RULE_LOOKS = (
-    "The rule looks at one example, at what was picked before it and at constants: never at the size, the "
-    "order or any statistic of the rest of the sample."
-)
-NOTHING_PICKED = (
-    "The rule picks nothing: of the examples after the first, nothing but their number, which says how many "
-    "come first, entered the network."
-)
-FIRST_APART = (
-    "The first examples, which are learned from and not counted, were set apart in an order that ignores the "
-    "data values."
-)
-LOOKS_TOLD = (
-    "Whoever chose the network knew of these examples nothing but the answers that the ledger holds, and "
-    "every look at them is in it."
-)
+Subject = Literal["g", "f"]
+"""Network whose risk is bounded: ``g``, the decoded one, or ``f``, the original."""
+
+MAX_N = 10**12
+MAX_CODE_BITS = 10**12
+
+
+def error_rate_up(errors: int, n: int) -> float:
+    """``errors / n``, rounded up, and never above 1."""
+    return min(1.0, round_up(errors / n)) if errors else 0.0
+
+
+def check_counts(errors: int, n: int) -> None:
+    """Refuses counts that no sample can have."""
+    if not 1 <= n <= MAX_N:
+        raise UsageError(f"`n` is a sample size from 1 to {MAX_N:,}. Got n={n}.")
+    if not 0 <= errors <= n:
+        raise UsageError(f"`errors` must lie between 0 and n={n}. Got errors={errors}.")
+
+
+def check_delta(delta: object) -> float:
+    """Python's own number for a failure probability; what is outside (0, 1) is refused."""
+    if not isinstance(delta, Real | Decimal) or not 0.0 < (number := float(delta)) < 1.0:
+        raise UsageError(f"`delta` is a failure probability strictly between 0 and 1. Got {delta!r}.")
+    return number
+
+
+def whole_number(name: str, value: object) -> int:
+    """Python's own number for a count, which neither overflows nor has a fraction."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise UsageError(f"`{name}` is a whole number. Got {value!r}.") from None
+
+
+def check_bits(code_bits: float) -> None:
+    """Refuses a length that no message has."""
+    if not 0.0 <= code_bits <= MAX_CODE_BITS:
+        raise UsageError(f"`code_bits` is a length from 0 to {MAX_CODE_BITS:,} bits. Got {code_bits}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbstractFacts:
+    """The inputs that all bounds have in common.
+
+    Attributes:
+        errors: Examples on which the network errs; ties and NaN are errors.
+        n: Number of examples.
+        delta: Failure probability over the draw of the examples.
+        classes: Number of classes, which decides when a bound is vacuous; None when unknown.
+    """
+
+    errors: int
+    n: int
+    delta: float
+    classes: int | None = None
+
+    def __post_init__(self) -> None:
+        # numbers of numpy or torch become Python's own, which neither overflow nor carry fewer digits
+        for name, kind in ((each.name, each.type) for each in fields(self)):
+            value = getattr(self, name)
+            if kind not in (int, int | None, float) or value is None:
+                continue
+            try:
+                plain: float = operator.index(value)
+            except TypeError:
+                if kind is not float or isinstance(value, str):
+                    wanted = "number" if kind is float else "whole number"
+                    raise UsageError(f"`{name}` is a {wanted}. Got {value!r}.") from None
+                plain = float(value)
+            object.__setattr__(self, name, plain)
+        check_counts(self.errors, self.n)
+        check_delta(self.delta)
+        if self.classes is not None and self.classes < 2:
+            raise UsageError(
+                f"`classes` must be at least 2 (or left out when unknown). Got classes={self.classes}."
+            )
+
+    def _nats(self, code_bits: float) -> float:
+        """``ln(1/(delta 2**-code_bits))``, rounded up: what the sample has to pay for."""
+        return (code_bits * math.log(2.0) - math.log(self.delta)) * (1.0 + 1e-15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OccamFacts(AbstractFacts):
+    """The inputs of an Occam bound: errors of the decoded network on the sample.
+
+    ``code_bits`` is the length of the complete prefix-free message, headers included. Real lengths are
+    allowed: only the prior mass ``2**-code_bits`` is used.
+    """
+
+    code_bits: float
+
+    def __post_init__(self) -> None:
+        AbstractFacts.__post_init__(self)
+        check_bits(self.code_bits)
+
+    @property
+    def error_rate(self) -> float:
+        """Training error of the decoded network, rounded up."""
+        return error_rate_up(self.errors, self.n)
+
+    @property
+    def nats(self) -> float:
+        """``ln(1/(delta 2**-code_bits))``, rounded up."""
+        return self._nats(self.code_bits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldoutFacts(AbstractFacts):
+    """Errors of one network, the subject, on examples that were used for no choice whatsoever."""
+
+    subject: Subject = "g"
+
+    def __post_init__(self) -> None:
+        AbstractFacts.__post_init__(self)
+        if self.subject not in get_args(Subject):
+            raise UsageError(f"`subject` is 'g', the decoded network, or 'f'. Got {self.subject!r}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickedFacts(AbstractFacts):
+    """Picks of a rule, and errors on the examples not picked.
+
+    Attributes:
+        errors: Examples that were not picked and are still wrong.
+        n: Examples that could be picked: the sample without the first ones.
+        picks: Examples that the rule picked, each copy counted.
+        code_bits: Length of the message that names the rule among those fixed beforehand.
+    """
+
+    picks: int
+    code_bits: float = 0.0
+
+    def __post_init__(self) -> None:
+        AbstractFacts.__post_init__(self)
+        check_bits(self.code_bits)
+        if not 0 <= self.picks <= self.n - self.errors:
+            raise UsageError(
+                f"`picks` and `errors` are different examples among n={self.n}: together at most as many. "
+                f"Got picks={self.picks}, errors={self.errors}."
+            )
+
+    @property
+    def counted(self) -> int:
+        """Size of what the sample is compressed to: the picks and the errors."""
+        return self.picks + self.errors
+
+    @property
+    def nats(self) -> float:
+        """``ln(1/(delta 2**-code_bits))``, rounded up."""
+        return self._nats(self.code_bits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookFacts(AbstractFacts):
+    """Errors of one network on examples that other networks were tried on before.
+
+    Attributes:
+        errors: Errors on the examples, or a number that they do not exceed.
+        delta: Failure probability over the draw of the examples, of all looks together.
+        looks: Looks planned beforehand, which share delta equally; None for a plan without an end.
+        number: Which look this is among those that were not of a listed network; a plan without an end
+            gives it the share ``1 / (number (number + 1))``.
+        answer_bits: Length of all answers that were told before this network was chosen; 0 for a network
+            that was listed before the first look.
+    """
+
+    looks: int | None = 1
+    number: int = 1
+    answer_bits: float = 0.0
+
+    def __post_init__(self) -> None:
+        AbstractFacts.__post_init__(self)
+        check_bits(self.answer_bits)
+        if not 1 <= self.number <= (MAX_N if self.looks is None else self.looks) <= MAX_N:
+            raise UsageError(
+                f"a look has a number from 1 to the looks planned. Got number={self.number}, "
+                f"looks={self.looks}."
+            )
+
+    @property
+    def nats(self) -> float:
+        """``ln(1/(delta share 2**-answer_bits))``, rounded up."""
+        parts = self.number * (self.number + 1) if self.looks is None else self.looks
+        return self._nats(self.answer_bits) + math.log(parts) * (1.0 + 1e-15)
+
+
 TWO_DRAWS = "sample and of the unlabelled inputs"
 """Draws behind a bound that uses labelled and unlabelled examples."""
-NORMS_ABOVE = "Norms of the layers are upper bounds, not estimates from below."
 
 
 def percent(bound: float, digits: int = 2) -> str:
@@ -85,13 +225,7 @@ def rate(share: float, digits: int = 2) -> str:
 
 
 def count_of(number: float, one: str, many: str = "", *, form: str = "") -> str:
-    """A number of things in words.
-
-    Args:
-        number: How many.
-        one: What one is called, and what it does.
-        many: What several are called; where it is left out, one with an s.
-        form: How the number is written.
+    """A number of things in words; without ``many``, several are called ``one`` with an s.
 
     Example:
         >>> count_of(1, "look"), count_of(2, "look"), count_of(1, "file was", "files were")
@@ -114,9 +248,7 @@ def claim_sentence(
     """A guarantee in words.
 
     Args:
-        subject: The network.
-        bound: On its risk.
-        delta: Failure probability.
+        subject, bound, delta: The network, the bound on its risk, and its failure probability.
         vacuous: Whether guessing does as well.
         drawn: Where the failure probability comes from.
         data: On which data the network errs that little.
@@ -136,17 +268,6 @@ def claim_sentence(
     return claim + (" VACUOUS: guessing does as well." if vacuous else "")
 
 
-@implements("C-14", kind="certificate")
-def occam_assumptions() -> tuple[str, ...]:
-    """The assumptions that every Occam certificate prints, the most fragile first.
-
-    Example:
-        >>> occam_assumptions()[0][:25]
-        'The code, the helper and '
-    """
-    return (CODE_FIRST, ROWS_FIRST, PREPROCESSING, IID, DISJOINT_BASE, DETERMINISTIC, DUPLICATES)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RiskBound:
     """An upper bound on a 0-1 risk that holds with probability at least ``1 - delta``: true as printed.
@@ -155,9 +276,7 @@ class RiskBound:
         ref: ID of the statement in docs/references.md.
         value: The bound, in [0, 1].
         delta: Total failure probability.
-        subject: ``g``, the decoded network, or ``f``, the original one.
         facts: The counts that the statement was told.
-        assumptions: What has to be true outside the computation, in words.
         drawn: Where the failure probability comes from.
     """
 
@@ -166,7 +285,6 @@ class RiskBound:
     delta: float
     subject: Subject
     facts: AbstractFacts
-    assumptions: tuple[str, ...]
     drawn: str = "sample"
 
     @property

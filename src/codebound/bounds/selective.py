@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-from codebound.bounds.facts import check_counts, check_delta, whole_number
 from codebound.bounds.numerics import binomial_inverse_upper
+from codebound.bounds.risk import check_counts, check_delta, whole_number
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 
@@ -62,18 +62,12 @@ class ThresholdChoice:
         index: The last threshold that is shown to be safe; None where not even the first is.
         limits: Clopper-Pearson limits of the thresholds tested; the last is above the risk, unless all
             passed. A limit below the risk is no claim: it was chosen after the look.
-        risk: At most this share of the answers is wrong, at every threshold up to the index.
         share_limit: At least this share of new data is answered at the index, where that is claimed too.
-        delta: Failure probability of all that is claimed together.
-        ref: ID of the statement in docs/references.md.
     """
 
     index: int | None
     limits: tuple[float, ...]
-    risk: float
-    share_limit: float | None
-    delta: float
-    ref: str
+    share_limit: float | None = None
 
 
 @implements("C-21", kind="certificate")
@@ -101,7 +95,15 @@ def choose_threshold(facts: SelectiveFacts) -> ThresholdChoice:
         >>> found.index, [round(each, 4) for each in found.limits]
         (1, [0.0099, 0.0129, 0.0321])
     """
-    return _chosen(facts, facts.delta)
+    limits: list[float] = []
+    passed = 0
+    for answered, wrong in zip(facts.answered, facts.wrong, strict=True):
+        limit = binomial_inverse_upper(wrong, answered, math.log(facts.delta) - 1e-13) if answered else 1.0
+        limits.append(limit)
+        if limit > facts.risk:
+            break
+        passed += 1
+    return ThresholdChoice(index=passed - 1 if passed else None, limits=tuple(limits))
 
 
 @implements("C-21:share", kind="certificate")
@@ -126,42 +128,10 @@ def choose_with_share(facts: SelectiveFacts) -> ThresholdChoice:
         (1, 0.5621)
     """
     half = facts.delta / 2.0
-    found = _chosen(facts, half)
+    found = choose_threshold(replace(facts, delta=half))
     share = 0.0
     if found.index is not None:
         level = math.log(half / len(facts.answered)) - 1e-13
         silent = binomial_inverse_upper(facts.n - facts.answered[found.index], facts.n, level)
         share = max(0.0, (1.0 - silent) * (1.0 - 1e-15))
-    return replace(found, share_limit=share, ref="C-21:share")
-
-
-def least_answered(risk: float, delta: float) -> int:
-    """Answers that a threshold needs to pass if none of them is wrong: fewer at the first find nothing.
-
-    Example:
-        >>> least_answered(0.01, 0.05)
-        299
-    """
-    check_delta(delta)
-    if not 0.0 < risk < 1.0:
-        raise UsageError(f"`risk` is a share of wrong answers between 0 and 1. Got {risk}.")
-    return max(1, math.ceil(math.log(delta) / math.log1p(-risk) * (1.0 - 1e-12)))
-
-
-def _chosen(facts: SelectiveFacts, level: float) -> ThresholdChoice:
-    limits: list[float] = []
-    passed = 0
-    for answered, wrong in zip(facts.answered, facts.wrong, strict=True):
-        limit = binomial_inverse_upper(wrong, answered, math.log(level) - 1e-13) if answered else 1.0
-        limits.append(limit)
-        if limit > facts.risk:
-            break
-        passed += 1
-    return ThresholdChoice(
-        index=passed - 1 if passed else None,
-        limits=tuple(limits),
-        risk=facts.risk,
-        share_limit=None,
-        delta=facts.delta,
-        ref="C-21",
-    )
+    return replace(found, share_limit=share)

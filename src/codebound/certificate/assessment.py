@@ -14,75 +14,54 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from codebound import __version__
-from codebound.bits.bitstring import join
-from codebound.bits.forms import NETWORK
-from codebound.certificate.declarations import describe_files, list_declarations
+from codebound.bits.plain_code import NETWORK, join
 from codebound.certificate.evaluate import find_agreements
 from codebound.certificate.file import (
     Certificate,
-    Claim,
-    Known,
+    ClaimFacts,
+    KnownFacts,
     Limit,
     MessageFacts,
     OriginalFacts,
     SampleFacts,
     TableFacts,
     Unlabelled,
+    code_commit,
 )
-from codebound.certificate.limits import Term, Terms, guess_rate, share_of
-from codebound.certificate.page import code_commit
 from codebound.certificate.verification import verify
+from codebound.certificate.words import describe_files, list_declarations
 from codebound.run.errors import CertificateError, RefusedError
-from codebound.run.interrupts import finish_block
-from codebound.run.progress import Progress, silent
+from codebound.run.progress import Progress, finish_block, silent
 from codebound.run.references import implements
 from codebound.sample.caveats import development_sample
-from codebound.sample.counting import Tally, Verdicts, count
+from codebound.sample.counting import Tally, Terms, Verdicts, count, guess_rate, terms_of
 from codebound.sample.order import Design, arrange
 from codebound.sample.questions import EACH_CLASS, Question, front
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from codebound.bits.bitstring import Bits
-    from codebound.bits.plain_code import Ledger
+    from codebound.bits.plain_code import Bits, Ledger
     from codebound.certificate.outcome import AbstractOutcome
     from codebound.certificate.task import Task
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
+
+_CLEARLY = 0.9  # of the bound of another: what is recounted has to be better by a tenth
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Assessed:
-    """An outcome with what it proves.
-
-    Attributes:
-        outcome: Classifier and message.
-        bits: The whole message, with the loss in front.
-        ledger: Where its bits went.
-        question: What was counted.
-        tallies: Counts behind each limit.
-        terms: The limits.
-        delta: Failure probability of the claim.
-        limits: Their values.
-        bound: The bound that follows.
-        is_vacuous: Whether guessing does as well.
-    """
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Offer:
+    """An outcome with what it proves, and the method that proposed it."""
 
     outcome: AbstractOutcome
-    bits: Bits
+    bits: Bits  # the whole message, with the loss in front
     ledger: Ledger
     question: Question
-    tallies: tuple[Tally, ...]
+    tallies: tuple[Tally, ...]  # behind each limit
     terms: Terms
     delta: float
-    limits: tuple[float, ...]
+    limits: tuple[float, ...]  # values of the terms
     bound: float
-    is_vacuous: bool
-
-    @property
-    def law(self) -> str:
-        """Law of its claim."""
-        return "sum" if self.terms.joined == "sum" else self.terms.each[0].law
+    is_vacuous: bool  # guessing does as well
+    method: str = ""
 
     @property
     def tally(self) -> Tally:
@@ -90,67 +69,74 @@ class Assessed:
         return self.tallies[0]
 
     @property
-    def rank(self) -> tuple[float, float]:
-        """Smaller is better; among vacuous bounds the one nearer to saying something."""
-        term = self.terms.each[0]
-        return self.bound, (term.count + term.bits) / max(1, term.n)
+    def value(self) -> float:
+        """The bound; 1 and the share of errors for a vacuous message of a network. Smaller is better."""
+        if self.is_vacuous and self.outcome.form == NETWORK:
+            return 1.0 + self.tally.errors / max(1, self.tally.n)
+        return self.bound
 
     @property
-    def score(self) -> float:
-        """The rank on the scale of a guess."""
-        value, distance = self.rank
-        return value if value < 1.0 else 1.0 + distance
+    def rank(self) -> tuple[float, int]:
+        """Smaller is better; what the second program repeats by itself wins unless it is clearly worse."""
+        is_declared = self.outcome.is_recounted and not self.is_vacuous
+        return (self.value / _CLEARLY if is_declared else self.value), self.bits.length
 
 
-def assess(outcome: AbstractOutcome, task: Task) -> Assessed:
+def assess(outcome: AbstractOutcome, task: Task, *, method: str = "") -> Offer:
     """Count the errors of an outcome, and bound its risk at the price of its message."""
     prefix, noted = front(task.question, task.sample.classes)
     body, ledger = outcome.encode()
     bits = join(prefix, body)
-    known, counted = task.arranged.split(outcome.known_rows)
-    verdicts = outcome.judge(task.question, task, counted)
-    tallies = count(
-        task.arranged,
-        verdicts,
+    tallies = _count(outcome, task, task.question)
+    law: Literal["binomial", "picked", "sum"] = "binomial" if outcome.picked is None else "picked"
+    if task.about_f is not None and task.about_f.unlabelled is not None:
+        disagreement = _count_disagreements(outcome, task, task.about_f.unlabelled)
+        tallies, law = (replace(tallies[0], of="risk"), disagreement), "sum"
+    terms = terms_of(law, task.question.on, tallies, bits=bits.length)
+    limits = terms.limits(task.delta)
+    bound = terms.bound(limits)
+    is_vacuous = _is_vacuous(outcome, task, bound, limits)
+    return Offer(
+        outcome=outcome,
+        bits=bits,
+        ledger=(*noted, *ledger),
         question=task.question,
+        tallies=tallies,
+        terms=terms,
+        delta=task.delta,
+        limits=limits,
+        bound=bound,
+        is_vacuous=is_vacuous,
+        method=method,
+    )
+
+
+def _count(outcome: AbstractOutcome, task: Task, question: Question) -> tuple[Tally, ...]:
+    known, counted = task.arranged.split(outcome.known_rows)
+    return count(
+        task.arranged,
+        outcome.judge(question, task, counted),
+        question=question,
         known=known,
         classes=outcome.classes,
         picked=outcome.picked,
     )
-    joined: Literal["first", "largest", "sum"]
-    share, joined = share_of(task.question.on, len(tallies))
-    if task.about_f is not None and task.about_f.unlabelled is not None:
-        disagreement = _count_disagreements(outcome, task, task.about_f.unlabelled)
-        tallies, share, joined = (replace(tallies[0], of="risk"), disagreement), 0.5, "sum"
-    law = "binomial" if outcome.picked is None else "picked"
-    each = tuple(
-        Term(law, tally.errors + (tally.picks or 0), tally.n, bits.length, share)  # type: ignore[arg-type]
-        for tally in tallies
-    )
-    terms = Terms(each, joined)
-    limits = terms.limits(task.delta)
-    bound = terms.bound(limits)
-    is_vacuous = _is_vacuous(task, len(outcome.classes), counted, bound, limits)
-    return Assessed(
-        outcome, bits, (*noted, *ledger), task.question, tallies, terms, task.delta, limits, bound, is_vacuous
-    )
 
 
-def _is_vacuous(
-    task: Task, classes: int, counted: NDArray[np.int64], bound: float, limits: tuple[float, ...]
-) -> bool:
+def _is_vacuous(outcome: AbstractOutcome, task: Task, bound: float, limits: tuple[float, ...]) -> bool:
     """Return True if guessing does as well (docs/format.md, 6.6)."""
-    question = task.question
-    if question.has_parts:
+    question, classes = task.question, len(outcome.classes)
+    if question.on.startswith("each "):
         return max(limits) >= 1.0
     rate = question.loss.guess_rate(classes)
     if question.is_plain:
+        counted = task.arranged.split(outcome.known_rows)[1]
         most = int(np.bincount(task.sample.y[counted]).max())
         rate = guess_rate(classes, Fraction(most, len(counted)))
     return Fraction(bound) >= rate
 
 
-def _count_disagreements(outcome: AbstractOutcome, task: Task, unlabelled: Dataset) -> Tally:
+def _count_disagreements(outcome: AbstractOutcome, task: Task, unlabelled: Sample) -> Tally:
     """Disagreements of f and g on fresh inputs, with copies as in the sample and nothing known."""
     assert outcome.classifier is not None  # a network
     right = find_agreements(task.f.build(), outcome.classifier, unlabelled.on("cpu"))
@@ -163,10 +149,10 @@ def _count_disagreements(outcome: AbstractOutcome, task: Task, unlabelled: Datas
     return replace(found, of="disagreement")
 
 
-def recount(assessed: Assessed, task: Task) -> Assessed:
+def recount(offer: Offer, task: Task) -> Offer:
     """Assess the same outcome for another question; a label that it does not know is refused."""
-    task.question.loss.check_labels(assessed.outcome.classes.tolist())
-    return assess(assessed.outcome, task)
+    task.question.loss.check_labels(offer.outcome.classes.tolist())
+    return assess(offer.outcome, task, method=offer.method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,37 +166,22 @@ class ClassBound:
     picks: int = 0
 
 
-def bound_classes(assessed: Assessed, task: Task) -> tuple[ClassBound, ...]:
+def bound_classes(offer: Offer, task: Task) -> tuple[ClassBound, ...]:
     """Errors on every class of the counted examples, with limits that hold at once (C-17)."""
-    outcome = assessed.outcome
-    known, counted = task.arranged.split(outcome.known_rows)
-    question = Question(on=EACH_CLASS)
-    tallies = count(
-        task.arranged,
-        outcome.judge(question, task, counted),
-        question=question,
-        known=known,
-        classes=outcome.classes,
-        picked=outcome.picked,
+    tallies = _count(offer.outcome, task, Question(on=EACH_CLASS))
+    terms = terms_of(offer.terms.each[0].law, EACH_CLASS, tallies, bits=offer.bits.length)
+    return tuple(
+        ClassBound(label, tally.errors, tally.n, limit if tally.n else None, tally.picks or 0)
+        for label, tally, limit in zip(
+            offer.outcome.classes.tolist(), tallies, terms.limits(task.delta), strict=True
+        )
     )
-    share, law = share_of(EACH_CLASS, len(tallies))[0], assessed.terms.each[0].law
-    found = []
-    for label, tally in zip(outcome.classes.tolist(), tallies, strict=True):
-        picks = tally.picks or 0
-        term = Term(law, tally.errors + picks, tally.n, assessed.bits.length, share)
-        limit = term.limit(task.delta) if tally.n else None
-        found.append(ClassBound(label, tally.errors, tally.n, limit, picks))
-    return tuple(found)
 
 
 @implements("I-05", kind="certificate")
-def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Certificate:
-    """The certificate of an assessed outcome, checked by the independent verifier before it is returned.
-
-    Raises:
-        RefusedError: The verifier refuses: the certificate was never issued.
-    """
-    certificate = draft(assessed, task)
+def issue(offer: Offer, task: Task, *, progress: Progress = silent) -> Certificate:
+    """The certificate of an assessed outcome, checked by the independent verifier before it is returned."""
+    certificate = draft(offer, task)
     about = task.about_f
     with finish_block():  # the search may have taken hours
         verdict = verify(
@@ -230,8 +201,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
             + "\n  ".join(verdict.reasons),
             reasons=verdict.reasons,
         )
-    developed = _find_developed(task)
-    if bool(verdict.development_sample) and not developed:
+    if verdict.development_sample and not _find_developed(task):
         raise CertificateError(
             "the independent verifier says that this format was developed on the sample "
             f"({verdict.development_sample}), and the certificate would not say it: it was not issued."
@@ -239,9 +209,9 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
     return certificate
 
 
-def draft(assessed: Assessed, task: Task) -> Certificate:
+def draft(offer: Offer, task: Task) -> Certificate:
     """The same before it is checked: no certificate yet."""
-    outcome, sample = assessed.outcome, task.sample
+    outcome, sample = offer.outcome, task.sample
     facts = SampleFacts(
         rows=sample.n,
         sha256=sample.sha256,
@@ -250,7 +220,7 @@ def draft(assessed: Assessed, task: Task) -> Certificate:
         **task.design.as_record(),
     )
     is_based = outcome.form == NETWORK and task.base is not None
-    known = Known(
+    known = KnownFacts(
         rows=outcome.known_rows,
         tables=tuple(
             TableFacts(
@@ -266,34 +236,40 @@ def draft(assessed: Assessed, task: Task) -> Certificate:
         features=sample.features,
         base=task.base.made if is_based and task.base is not None else None,
     )
-    original = _describe_original(assessed, task)
+    original = _describe_original(offer, task)
     learned = outcome.classifier if outcome.takes_stored else None
     extra = describe_files(sample, None if learned is None else learned.state_dict())
     return Certificate(
         sample=facts,
         known=known,
         message=MessageFacts(
-            bits=assessed.bits.length,
-            sha256=hashlib.sha256(assessed.bits.data).hexdigest(),
-            ledger=assessed.ledger,
+            bits=offer.bits.length,
+            sha256=hashlib.sha256(offer.bits.data).hexdigest(),
+            ledger=offer.ledger,
         ),
-        claim=_claim(assessed, known, is_about_f=task.is_about_f),
+        claim=_claim(offer, known, is_about_f=task.is_about_f),
         original=original,
         declarations=list_declarations(
-            facts, known, original, form=outcome.form, developed=_find_developed(task), extra=extra
+            facts,
+            known,
+            original,
+            form=outcome.form,
+            place=outcome.place,
+            developed=_find_developed(task),
+            extra=extra,
         ),
         made_by={
             "codebound": __version__,
             "commit": code_commit(),
             "date": datetime.date.today().isoformat(),
         },
-        bits=assessed.bits,
+        bits=offer.bits,
         witness=outcome.witness,
     )
 
 
-def _claim(assessed: Assessed, known: Known, *, is_about_f: bool) -> Claim:
-    outcome = assessed.outcome
+def _claim(offer: Offer, known: KnownFacts, *, is_about_f: bool) -> ClaimFacts:
+    outcome = offer.outcome
     assurance = "replayed"
     if outcome.is_recounted:
         assurance = "recounted"
@@ -301,28 +277,28 @@ def _claim(assessed: Assessed, known: Known, *, is_about_f: bool) -> Claim:
         assurance = "replayed on declared inputs"
     limits = tuple(
         Limit(bound=value, errors=tally.errors, n=tally.n, of=tally.of, picks=tally.picks)
-        for tally, value in zip(assessed.tallies, assessed.limits, strict=True)
+        for tally, value in zip(offer.tallies, offer.limits, strict=True)
     )
-    return Claim(
-        loss=str(assessed.question.loss),
-        on=assessed.question.on,
-        law=assessed.law,  # type: ignore[arg-type]
+    return ClaimFacts(
+        loss=str(offer.question.loss),
+        on=offer.question.on,
+        law="sum" if offer.terms.joined == "sum" else offer.terms.each[0].law,
         subject="f" if is_about_f else "g",
         assurance=assurance,
-        delta=assessed.delta,
+        delta=offer.delta,
         limits=limits,
-        bound=assessed.bound,
-        vacuous=assessed.is_vacuous,
+        bound=offer.bound,
+        vacuous=offer.is_vacuous,
     )
 
 
-def _describe_original(assessed: Assessed, task: Task) -> OriginalFacts | None:
+def _describe_original(offer: Offer, task: Task) -> OriginalFacts | None:
     if task.about_f is None:
         return None
     fresh, unlabelled = task.about_f.unlabelled, None
     if fresh is not None:
         unlabelled = Unlabelled(
-            disagreements=assessed.tallies[1].errors, rows=fresh.n, sha256=fresh.inputs_sha256
+            disagreements=offer.tallies[1].errors, rows=fresh.n, sha256=fresh.inputs_sha256
         )
     domain = task.about_f.domain
     return OriginalFacts(

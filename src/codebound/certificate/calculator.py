@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFacts
-from codebound.bounds.held_out import exact_answer_bits, holdout, looked_risk
+from codebound.bounds.held_out import holdout, looked_risk, picked_risk, sorted_answer_bits
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
-from codebound.bounds.picked import picked_risk
-from codebound.bounds.risk import claim_sentence, percent
+from codebound.bounds.risk import HoldoutFacts, LookFacts, OccamFacts, PickedFacts, claim_sentence, percent
 from codebound.run.errors import UsageError
 from codebound.sample.losses import parse_loss
 
@@ -37,30 +35,20 @@ _WHO = {"g": "the decoded network g", "f": "the original network f"}
 class Counts:
     """Counts on a sample, and their price in bits or looks.
 
-    Attributes:
-        n: Sample size.
-        errors: Errors of the network on the sample.
-        bits: Length of the whole message; with picks, of what names the rule; with looks, of the answers that
-            the network was chosen with: by default, the numbers of errors of all other networks.
-        picks: Examples that a fixed rule picked; errors are then counted among the others.
-        loss: What was counted, for the sentence.
-        delta: Failure probability over the draw of the sample.
-        classes: Number of classes; None when unknown.
-        is_holdout: Whether the examples are fresh.
-        looks: Networks that were tried on fresh examples, this one among them.
-        is_fixed_before: Whether all of them were fixed before the first was tried: no answer led to another.
+    Bits are the length of the whole message; with picks, of what names the rule; with looks, of the answers
+    that the network was chosen with: by default, the numbers of errors of all other networks.
     """
 
     n: int
     errors: int
     bits: float | None = None
-    picks: int | None = None
+    picks: int | None = None  # of a fixed rule; errors are then counted among the other examples
     loss: str | None = None
     delta: float = 0.05
     classes: int | None = None
-    is_holdout: bool = False
-    looks: int | None = None
-    is_fixed_before: bool = False
+    is_holdout: bool = False  # the examples are fresh
+    looks: int | None = None  # networks that were tried on fresh examples, this one among them
+    is_fixed_before: bool = False  # all of them were fixed before the first was tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +63,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Calculation:
-    """The bounds that follow, the one that was asked for first.
-
-    Attributes:
-        forms: The bounds.
-        sentence: What the first says.
-        vacuous: Whether it says no more than guessing.
-        condition: What has to be true of the looks; empty where there were none before.
-    """
+    """The bounds that follow, the one that was asked for first."""
 
     forms: tuple[Form, ...]
-    sentence: str
+    sentence: str  # of the first
     vacuous: bool
-    condition: str = ""
+    condition: str = ""  # on the looks; empty where there were none before
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
@@ -98,9 +79,6 @@ class Calculation:
 
 def calculate(counts: Counts) -> Calculation:
     """The bounds for what was counted: by a message, by picks, on fresh examples, after looks, with losses.
-
-    Raises:
-        UsageError: Counts contradict each other, or one is missing.
 
     Example:
         >>> calculate(Counts(errors=300, n=60_000, bits=5000)).sentence[-57:]
@@ -158,17 +136,11 @@ def _condition(counts: Counts) -> str:
     )
 
 
-def _answer_bits(counts: Counts) -> float:
-    """Length of the answers that the network was chosen with, or of the message."""
-    if counts.bits is not None or counts.looks in (None, 1) or counts.is_fixed_before:
-        return counts.bits or 0.0
-    assert counts.looks is not None
-    return exact_answer_bits(counts.looks - 1, n=counts.n)
-
-
 def _bounds(counts: Counts) -> dict[str, RiskBound]:
     """Bounds on a share of errors, the one that was asked for first."""
-    errors, bits = counts.errors, _answer_bits(counts)
+    errors, bits = counts.errors, counts.bits or 0.0
+    if counts.bits is None and (counts.looks or 1) > 1 and not counts.is_fixed_before:
+        bits = ((counts.looks or 1) - 1) * sorted_answer_bits(counts.n, bins=2)
     told = OccamFacts(errors=errors, n=counts.n, code_bits=bits, delta=counts.delta, classes=counts.classes)
     common: dict[str, Any] = {"n": told.n, "delta": told.delta, "classes": told.classes}
     if counts.picks is not None:

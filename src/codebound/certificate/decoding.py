@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codebound.bits.forms import NETWORK, USUAL_SPLIT, bits_of, code_table
-from codebound.bits.plain_code import PlainReader
-from codebound.certificate.declarations import require_learned
+from codebound.bits.plain_code import NETWORK, USUAL_SPLIT, PlainReader, bits_of
 from codebound.certificate.file import Certificate
+from codebound.certificate.words import require_learned
 from codebound.known.score_tables import Biased
 from codebound.run.errors import CertificateError
 from codebound.run.extensions import form_of
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from codebound.certificate.messages import AbstractMessage
+    from codebound.certificate.task import AbstractMessage
     from codebound.known.encoder import Encoder
 
 
@@ -46,10 +45,15 @@ def decode(
     """
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
     if certificate.is_learned:
-        return _load_learned(certificate, weights)
+        return _load(certificate, weights)
     if certificate.has_table:
-        scored_by = _load_scored(certificate, weights) if scored_by is None else scored_by
-        return _add_biases(certificate, scored_by)
+        choice = certificate.table_choice
+        scored_by = _load(certificate, weights) if scored_by is None else scored_by
+        if choice.table != 1:
+            raise CertificateError(
+                f"the message names table {choice.table}; give the classifier behind that one."
+            )
+        return Biased(scored_by, choice.biases) if choice.biases else scored_by
     known = certificate.known.base
     if known is None:
         if base is not None:
@@ -74,60 +78,37 @@ def read_message(certificate: Certificate) -> AbstractMessage:
     return found
 
 
-def _add_biases(certificate: Certificate, scored_by: nn.Module) -> nn.Module:
-    """The classifier of declared scores, with the biases of the message."""
-    reader = PlainReader(certificate.bits)
-    form, _ = code_start(reader, classes=certificate.sample.classes)
-    columns = tuple(table.columns for table in certificate.known.tables)
-    choice = code_table(reader, form, columns=columns)
-    reader.finish()
-    if choice.table != 1:
-        raise CertificateError(
-            f"the message names table {choice.table}; give the classifier behind that one."
-        )
-    return Biased(scored_by, choice.biases) if choice.biases else scored_by
-
-
-def _load_learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
-    """The classifier that was learned by the rule of the message, from its file."""
-    from codebound.learn.kernel_network import KernelNetwork
-    from codebound.learn.rule_code import code_rule
+def _load(certificate: Certificate, weights: Path | str | None) -> nn.Module:
+    """The classifier that a rule learned, or the one behind declared scores, from the file beside it."""
+    from codebound.learn.learner import KernelNetwork
+    from codebound.learn.rule import code_rule
     from codebound.run.tensor_files import load_weights
 
     if weights is None:
         raise CertificateError(
             "g was learned from examples of the sample: give its weights, the file g.safetensors that was "
             "saved beside the certificate."
+            if certificate.is_learned
+            else "this certificate counts declared scores: the classifier behind them is not in the file. "
+            "Give it."
         )
-    if certificate.witness:
+    if certificate.is_learned and certificate.witness:
         raise CertificateError("the file has a witness, and a rule needs none.")
     tensors = load_weights(weights, cells="inputs")
     require_learned(certificate, tensors)
+    if certificate.has_table:
+        own = {name.removeprefix("classifier."): value for name, value in tensors.items() if name != "biases"}
+        if "said" not in own:  # of a network that somebody gave
+            raise CertificateError(
+                "this certificate counts declared scores of a network that was given, and no file says how "
+                "that is computed: use it as it was, with its biases, if the message has some."
+            )
+        return KernelNetwork.load(None, own)
     reader = PlainReader(certificate.bits)
     form, _ = code_start(reader, classes=certificate.sample.classes)
     choice = code_rule(reader, form, input_shape=certificate.sample.input_shape)
     reader.finish()
     return KernelNetwork.load(None if form == USUAL_SPLIT else choice.rule, tensors)
-
-
-def _load_scored(certificate: Certificate, weights: Path | str | None) -> nn.Module:
-    """The kernel network behind declared scores, from the file beside the certificate."""
-    from codebound.learn.kernel_network import KernelNetwork
-    from codebound.run.tensor_files import load_weights
-
-    if weights is None:
-        raise CertificateError(
-            "this certificate counts declared scores: the classifier behind them is not in the file. Give it."
-        )
-    tensors = load_weights(weights, cells="inputs")
-    require_learned(certificate, tensors)
-    own = {name.removeprefix("classifier."): value for name, value in tensors.items() if name != "biases"}
-    if "said" not in own:  # of a network that somebody gave
-        raise CertificateError(
-            "this certificate counts declared scores of a network that was given, and no file says how "
-            "that is computed: use it as it was, with its biases, if the message has some."
-        )
-    return KernelNetwork.load(None, own)
 
 
 def require_declared(encoder: Encoder, certificate: Certificate) -> None:

@@ -19,13 +19,13 @@ from codebound.sample.losses import WRONG
 from codebound.sample.questions import Question
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from codebound.run.job import Engine
-    from codebound.sample.dataset import Dataset, DeviceData, Scaling
+    from codebound.sample.dataset import DeviceData, Sample, Scaling
     from codebound.sample.losses import Loss
 
 TOLERANCE = 1e-4
@@ -55,15 +55,9 @@ def judge_network(
     """Judge every example by float64 scores; what is not clear beyond the tolerance is wrong.
 
     Convolutions are several times slower in float64. Differences far from the limit, a hundred tolerances and
-    more, are therefore decided in float32, unless the two differ too much on the first examples.
-
-    Args:
-        network: Evaluated in both; float32 when this returns.
-        data: The examples, on the device of the network.
-        question: The loss, and the examples that count; None: every error.
-        theta: Difference to exceed.
-        engine: Where to evaluate, one part of the sample on each of its workers; None: here.
-        progress: Told the examples done.
+    more, are therefore decided in float32, unless the two differ too much on the first examples. The network
+    is in float32 when this returns. A difference has to exceed ``theta``; an engine evaluates one part of the
+    sample on each of its workers.
     """
     question, chunk_size = question or Question(), chunk_size_of(data)
     is_far = _float32_deviation(network, data, chunk_size) < _SCREEN / 10.0
@@ -215,62 +209,37 @@ def find_agreements(first: nn.Module, second: nn.Module, data: DeviceData) -> ND
     found = []
     networks = [_Evaluation(network, data.scaling) for network in (first, second)]
     for x, _ in data.chunks(chunk_size_of(data), torch.float64):
-        (a, is_clear_a), (b, is_clear_b) = (_answers(*network.wide(x)) for network in networks)
+        (a, is_clear_a), (b, is_clear_b) = (winners(*network.wide(x)) for network in networks)
         found.append((is_clear_a & is_clear_b & (a == b)).cpu().numpy())
     return np.concatenate(found)
 
 
-def _answers(logits: Tensor, is_sure: Tensor) -> tuple[Tensor, Tensor]:
-    """The class that wins, and whether it does beyond the tolerance."""
-    labels = logits.argmax(1)
-    return labels, is_sure & ~_are_errors(logits, labels)
-
-
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers of a network on every example of a sample.
-
-    Attributes:
-        labels: The class that wins.
-        is_clear: Whether it does beyond the tolerance of counting.
-        errors: Examples that count as errors, where there are labels to compare with.
-    """
+    """Answers of a network on every example of a sample, and its errors where there are labels."""
 
     labels: Tensor
     is_clear: Tensor
     errors: int = 0
 
 
-def collect_answers(f: nn.Module, sample: DeviceData, *, engine: Engine | None = None) -> Answers:
+@torch.no_grad()
+def collect_answers(f: nn.Module, sample: DeviceData) -> Answers:
     """The answers of a network, and its errors: one evaluation in float64, of every example.
 
     For whoever needs all answers anyway: ``judge_network`` saves the float64 where float32 tells.
     """
-    given: dict[str, Any] = {"f": f, "sample": sample, "chunk_size": chunk_size_of(sample)}
-    if engine is None:
-        return answers_in(**given)
-    return join_answers(over_shards(f"{__name__}:answers_in", given, of="sample", engine=engine))
-
-
-@torch.no_grad()
-def answers_in(f: nn.Module, sample: DeviceData, *, chunk_size: int) -> Answers:
-    """The answers in one part of a sample, and the errors in it."""
-    evaluate, parts = _Evaluation(f, sample.scaling), []
-    for x, y in sample.chunks(chunk_size, torch.float64):
+    evaluate, parts, errors = _Evaluation(f, sample.scaling), [], 0
+    for x, y in sample.chunks(chunk_size_of(sample), torch.float64):
         logits, is_sure = evaluate.wide(x)
-        errors = int((_are_errors(logits, y) | ~is_sure).sum())
-        parts.append(Answers(*_answers(logits, is_sure), errors))
-    return join_answers(parts)
-
-
-def join_answers(parts: Sequence[Answers]) -> Answers:
-    """The answers of all parts, in their order."""
-    labels, is_clear = (torch.cat([getattr(each, name) for each in parts]) for name in ("labels", "is_clear"))
-    return Answers(labels, is_clear, sum(each.errors for each in parts))
+        errors += int((_are_errors(logits, y) | ~is_sure).sum())
+        parts.append(winners(logits, is_sure))
+    labels, is_clear = map(torch.cat, zip(*parts, strict=True))
+    return Answers(labels, is_clear, errors)
 
 
 @torch.no_grad()
-def count_differences(said: Answers, g: nn.Module, rows: Dataset, *, takes_stored: bool) -> int:
+def count_differences(said: Answers, g: nn.Module, rows: Sample, *, takes_stored: bool) -> int:
     """Inputs on which g predicts something else, or one of them not clearly; g takes the rows of them."""
     g = g if takes_stored else g.double().eval()
     total = 0
@@ -281,12 +250,12 @@ def count_differences(said: Answers, g: nn.Module, rows: Dataset, *, takes_store
     return total
 
 
-def parts_of(sample: Dataset) -> Iterator[slice]:
+def parts_of(sample: Sample) -> Iterator[slice]:
     """Slices of a sample that are evaluated at once."""
     return (slice(start, start + _ROWS) for start in range(0, sample.n, _ROWS))
 
 
-def winners(outputs: Tensor) -> tuple[Tensor, Tensor]:
+def winners(outputs: Tensor, is_sure: Tensor | bool = True) -> tuple[Tensor, Tensor]:
     """The class that wins, and whether it does beyond the tolerance of counting."""
     labels = outputs.argmax(1)
-    return labels, ~_are_errors(outputs, labels)
+    return labels, ~_are_errors(outputs, labels) & is_sure

@@ -4,22 +4,67 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 from dataclasses import asdict, dataclass, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from codebound.bits.bitstring import Bits
-from codebound.bits.forms import RULES, TABLES
-from codebound.bits.plain_code import PlainReader
-from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
-from codebound.bounds.risk import TWO_DRAWS, claim_sentence, count_of, percent
-from codebound.certificate.limits import Terms, terms_of
-from codebound.certificate.page import PAGE, VERSION, Page
+from codebound.bits.plain_code import RULES, TABLES, Bits, PlainReader, TableChoice, code_table
+from codebound.bounds.risk import (
+    TWO_DRAWS,
+    Subject,
+    claim_sentence,
+    count_of,
+    percent,
+)
 from codebound.certificate.words import Counted, describe_counts, describe_data
 from codebound.run.errors import CodeboundError, FormatError
 from codebound.run.files import make_folder, require_file, write_atomically
-from codebound.sample.made import Made  # noqa: TC001
+from codebound.sample.counting import Terms, terms_of
+from codebound.sample.dataset import Made  # noqa: TC001
 from codebound.sample.questions import Question, code_start, parse_question
+
+VERSION = 4
+"""Version byte of the files that are written and read."""
+PAGE_SHA256 = "b45e2a14cf3b571aeaa1299bb8f4e7927dc3a3ee2c68ffecc02185c686b504f3"
+FROZEN = "2026-11-19"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page of the format, and the day from which on it does not change."""
+
+    frozen: str
+    sha256: str
+
+    @property
+    def named(self) -> str:
+        """The page in words."""
+        return f"its page of SHA-256 {self.sha256}, frozen on {self.frozen}"
+
+
+PAGE = Page(FROZEN, PAGE_SHA256)
+"""docs/format.md; ``make freeze`` writes its hash here and into the second program."""
+
+
+@cache
+def code_commit() -> str:
+    """The commit of this code where it runs from a clean repository, else nothing."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return ""
+    try:
+        changed, commit = (
+            subprocess.run(
+                ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=10
+            ).stdout.strip()
+            for words in (("status", "-s", "src"), ("rev-parse", "HEAD"))
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return "" if changed else commit
+
 
 MAGIC = b"CBOUND\x00"
 MAX_HEADER = 1 << 20
@@ -27,7 +72,6 @@ MAX_CODE_BITS = 1 << 32
 MAX_WITNESS = 1 << 24
 _START = len(MAGIC) + 1 + 4  # version, length of the header
 _HASH_BYTES = 32
-_OLD = (1, 2, 3)  # versions that earlier programs wrote
 
 Law = Literal["binomial", "picked", "sum"]
 T = TypeVar("T")
@@ -62,7 +106,7 @@ class TableFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownFacts:
     """Everything that was fixed without the counted examples."""
 
     rows: int
@@ -70,15 +114,15 @@ class Known:
     features: Made | None = None
     base: Made | None = None
 
-    def used_by(self, form: str) -> dict[str, Made | TableFacts]:
-        """Things that a message of a form uses, by what they are called."""
+    def used_by(self, form: str, place: int) -> dict[str, Made | TableFacts]:
+        """Things that a message uses, by what they are called: its form says, and the place of its table."""
         used: dict[str, Made | TableFacts] = {}
         if self.features is not None:
             used["features"] = self.features
         if self.base is not None:
             used["base"] = self.base
         if form in TABLES and self.tables:
-            used["scores"] = self.tables[0]
+            used["scores"] = self.tables[place - 1]
         return used
 
 
@@ -103,7 +147,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class ClaimFacts:
     """The guarantee: which loss was counted, on which examples, by which law."""
 
     loss: str
@@ -141,12 +185,19 @@ class Certificate:
     """A message, what was known before it, and a claim about the classifier that both determine.
 
     The witness proves what a decoder would have to search for; it says nothing about the classifier.
+
+    Example:
+        >>> import codebound as cb
+        >>> few = cb.load_sample("digits").select(range(300), role="train")
+        >>> found = cb.certify(few, method="split", run=cb.Run(effort="quick"))
+        >>> found.certificate.message.bits, found.certificate.claim.delta
+        (1, 0.05)
     """
 
     sample: SampleFacts
-    known: Known
+    known: KnownFacts
     message: MessageFacts
-    claim: Claim
+    claim: ClaimFacts
     original: OriginalFacts | None
     declarations: tuple[str, ...]
     made_by: dict[str, str]
@@ -175,6 +226,22 @@ class Certificate:
         return self.form in TABLES
 
     @property
+    def table_choice(self) -> TableChoice:
+        """Table that its message names, and its biases; the first where it names none."""
+        reader = PlainReader(self.bits)
+        form, _ = code_start(reader, classes=self.sample.classes)
+        if form not in TABLES:
+            return TableChoice()
+        choice = code_table(reader, form, columns=tuple(table.columns for table in self.known.tables))
+        reader.finish()
+        return choice
+
+    @property
+    def used(self) -> dict[str, Made | TableFacts]:
+        """Things that were made before the counting and that it uses, by what they are called."""
+        return self.known.used_by(self.form, self.table_choice.table)
+
+    @property
     def has_picks(self) -> bool:
         """Return True if examples were picked after looking at them."""
         return self.claim.law == "picked"
@@ -201,7 +268,7 @@ class Certificate:
     @property
     def terms(self) -> Terms:
         """Limits of its claim, at any failure probability."""
-        return terms_of(self)
+        return terms_of(self.claim.law, self.claim.on, self.claim.limits, bits=self.message.bits)
 
     @property
     def sentence(self) -> str:
@@ -227,7 +294,7 @@ class Certificate:
     @property
     def condition(self) -> str:
         """Condition on what was declared to be known before, in words. Empty without such things."""
-        names = " and ".join(f"the {name}" for name in self.known.used_by(self.form))
+        names = " and ".join(f"the {name}" for name in self.used)
         return f"{names} never saw the examples that are counted" if names else ""
 
     @property
@@ -293,7 +360,7 @@ def _parse(content: bytes) -> Certificate:
     if content[: len(MAGIC)] != MAGIC or len(content) < _START + _HASH_BYTES:
         raise FormatError("it does not start as one does, or is too short.")
     version = content[len(MAGIC)]
-    if version in _OLD:
+    if 0 < version < VERSION:
         raise FormatError(
             f"it has the format of version {version}, which earlier programs wrote: docs/history.md names "
             f"the last that reads it."
@@ -314,23 +381,17 @@ def _parse(content: bytes) -> Certificate:
             f"it is written by another page than this program: {record['format']!r:.160}, not {asdict(PAGE)}."
         )
     code_bits = record["message"]["bits"]
-    data, witness = _split_witness(content[_START + size : -_HASH_BYTES], code_bits)
-    certificate = _record(Certificate, {**record, "bits": Bits(data, code_bits), "witness": witness})
+    body, end = content[_START + size : -_HASH_BYTES], -(-code_bits // 8)
+    witness = body[end + 4 :]
+    if body[end : end + 4] != len(witness).to_bytes(4, "little") or len(witness) > MAX_WITNESS:
+        raise FormatError(f"behind a message of {code_bits} bits there is no witness of the stated length.")
+    certificate = _record(Certificate, {**record, "bits": Bits(body[:end], code_bits), "witness": witness})
     if min(certificate.sample.input_shape, default=0) < 1:
         raise FormatError(f"its inputs have the shape {certificate.sample.input_shape}.")
     if not certificate.message.ledger or not certificate.claim.limits:
         raise FormatError("its ledger or its list of limits is empty.")
     str(certificate)  # a word or a loss that is unknown is found out here
     return certificate
-
-
-def _split_witness(body: bytes, code_bits: int) -> tuple[bytes, bytes]:
-    """The message and the witness behind it."""
-    end = -(-code_bits // 8)
-    witness = body[end + 4 :]
-    if body[end : end + 4] != len(witness).to_bytes(4, "little") or len(witness) > MAX_WITNESS:
-        raise FormatError(f"behind a message of {code_bits} bits there is no witness of the stated length.")
-    return body[:end], witness
 
 
 def _record(kind: type[T], value: object) -> T:

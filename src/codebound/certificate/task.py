@@ -1,35 +1,131 @@
-"""Everything that is fixed before a message is chosen: sample, question, what is known, the network f."""
+"""Everything that is fixed before a message is chosen: sample, question, what is known, the network f.
+
+Messages of networks are described as far as the product asks (docs/format.md, section 8).
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 
-from codebound.certificate.messages import Options
-from codebound.certificate.setting import Setting, round_scaling
 from codebound.known.score_tables import require_tables
 from codebound.run.errors import CertificateError, DataError, ModelError, UsageError
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.caveats import require_fixed_scaling
-from codebound.sample.dataset import require_disjoint
+from codebound.sample.dataset import Scaling, require_disjoint
 from codebound.sample.order import Arranged, Design, arrange
 from codebound.sample.questions import ONE_ROW, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
+    from typing import Self
 
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from codebound.certificate.messages import AbstractMessage
+    from codebound.bits.plain_code import Bits, Ledger
     from codebound.known.score_tables import ScoreTable
-    from codebound.sample.dataset import Dataset, DeviceData
-    from codebound.sample.made import Made
+    from codebound.sample.dataset import DeviceData, Made, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices in front of the architecture.
+
+    Without a setting it is that of the task, or the classes of the chain and inputs as they are stored.
+    """
+
+    theta_index: int | None = None  # of the margin of C-12a
+    has_base: bool = False  # tensors are differences to the base
+    setting: Setting | None = None
+
+
+class AbstractMessage(Protocol):
+    """A message that a network is decoded from."""
+
+    __slots__ = ()
+    options: Options
+
+    @property
+    def setting(self) -> Setting:
+        """Setting at the start of the message."""
+
+    @property
+    def theta(self) -> float:
+        """The margin that differences have to exceed; 0.0 without one."""
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """Everything but the numbers, by name: equal in a message and in what its bits are read as."""
+
+    def with_options(self, options: Options) -> Self:
+        """The same network behind other options."""
+
+    def encode(self) -> tuple[Bits, Ledger]:
+        """The bits from the word of the form on, and how many of them each part takes."""
+
+    def word(self) -> tuple[Bits, Ledger]:
+        """The bits in front of the blocks, and how many of them each part takes."""
+
+    def with_blocks(self, word: Bits, ledger: Ledger) -> tuple[Bits, Ledger]:
+        """The whole message, from its word."""
+
+    def length_limits(self, word: Bits) -> tuple[int, int]:
+        """Bits that the whole message has at least and at most, from its word."""
+
+    def block_keys(self) -> list[Hashable]:
+        """Equal for messages whose blocks are known to be equal."""
+
+    def witness(self) -> bytes:
+        """The proofs that a decoder would have to search for (docs/format.md, 8.9)."""
+
+    def build(self, base: Mapping[str, NDArray[np.float32]] | None) -> nn.Module:
+        """The network that it describes, in evaluation mode."""
+
+
+CATALOGUE = (Scaling(1.0), Scaling(255.0), Scaling(16.0))
+"""Scalings that cost two bits; all others are literal, at 32 bits a constant."""
+MAX_CONSTANTS = 4
+"""Means, and deviations, of a literal scaling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The number of classes, and how stored values become inputs."""
+
+    classes: int
+    scaling: Scaling = CATALOGUE[0]
+
+
+def round_scaling(scaling: Scaling, input_shape: tuple[int, ...]) -> Scaling:
+    """The scaling as a message can say it: its constants are rounded to float32."""
+    if not any(scaling.mean) and all(value == 1.0 for value in scaling.std):
+        scaling = Scaling(scaling.divisor)
+    count = max(len(scaling.mean), len(scaling.std))
+    if scaling in CATALOGUE:
+        return scaling
+    if count > MAX_CONSTANTS or count not in (1, count_channels(input_shape)):
+        raise DataError(
+            f"a certificate pays for the constants of a scaling: at most {MAX_CONSTANTS} means and stds, one "
+            f"for all or one for each channel of an image. Got {count} for inputs of shape {input_shape}. "
+            "Let the first layer of the network scale its inputs, or store them scaled by constants that "
+            "were fixed before the sample was seen."
+        )
+    means, deviations = (values * (count // len(values)) for values in (scaling.mean, scaling.std))
+    with np.errstate(over="ignore"):  # an infinite constant is refused
+        divisor, *others = np.array([scaling.divisor, *means, *deviations], np.float32).tolist()
+    return Scaling(divisor, tuple(others[:count]), tuple(others[count:]))
+
+
+def count_channels(input_shape: tuple[int, ...]) -> int:
+    """Constants that a scaling may have beside one for all."""
+    return input_shape[0] if len(input_shape) == 3 else 1
+
 
 Tensors = dict[str, "NDArray[np.float32]"]
 
@@ -38,19 +134,12 @@ NO_NETWORK = "there is no network to start from. Give a model."
 
 
 class AbstractOriginal(ABC):
-    """A network with its tensors, as the package of networks reads it.
+    """A network with its tensors, as the package of networks reads it."""
 
-    Attributes:
-        chain: The architecture, where a message can describe it, or None; that package knows more of it.
-        tensors: With the names of the message.
-        notes: What was done to read the module, in sentences.
-        unchained: Why it is no chain; empty where it is one.
-    """
-
-    chain: Any
-    tensors: Mapping[str, Tensor]
-    notes: tuple[str, ...]
-    unchained: str
+    chain: Any  # the architecture, where a message can describe it
+    tensors: Mapping[str, Tensor]  # with the names of the message
+    notes: tuple[str, ...]  # what was done to read the module, in sentences
+    unchained: str  # why it is no chain; empty where it is one
 
     @abstractmethod
     def build(self, tensors: Mapping[str, Tensor] | None = None) -> nn.Module:
@@ -79,12 +168,6 @@ class AbstractOriginal(ABC):
         """Hash of the tensors (docs/format.md)."""
         return float32_sha256(self.arrays)
 
-    def differences(self, base: Tensors | None) -> Tensors:
-        """The tensors, or what they differ by from those of a base."""
-        if base is None:
-            return self.arrays
-        return {name: (value - base[name]).astype(np.float32) for name, value in self.arrays.items()}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownTensors:
@@ -96,15 +179,10 @@ class KnownTensors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AboutF:
-    """A claim about the network f itself, in one of two ways.
+    """A claim about the network f itself, in one of two ways."""
 
-    Attributes:
-        unlabelled: Fresh inputs, used for no choice whatsoever, on which f and g are compared (C-12b).
-        domain: Smallest and largest stored value that any input can have (C-12a).
-    """
-
-    unlabelled: Dataset | None = None
-    domain: tuple[float, float] | None = None
+    unlabelled: Sample | None = None  # fresh inputs on which f and g are compared (C-12b)
+    domain: tuple[float, float] | None = None  # of all stored values of an input (C-12a)
 
     def check(self, task: Task) -> None:
         """Refuses what does not fit a task."""
@@ -136,15 +214,6 @@ class Task:
     """Sample, question and networks that messages are made for, prepared once.
 
     Attributes:
-        sample: The sample, with the constants of its scaling as a message can say them.
-        delta: Failure probability.
-        design: Order, copies, clusters and groups of the sample.
-        question: The loss, and the examples that count.
-        tables: Declared tables of scores, in their order.
-        original: The network f to start from, a chain; None where messages are made without one.
-        base: The base, where differences are coded.
-        about_f: What is needed for a claim about f; None for claims about g.
-        arranged: The sample in its order.
         rest: The examples that a network is counted on: those that neither base nor features were made of.
         rest_data: The same, where errors are counted.
         first_data: The first of them, for choosing among messages.
@@ -152,12 +221,12 @@ class Task:
         options: The options that every message of a network has.
     """
 
-    sample: Dataset
+    sample: Sample  # with the constants of its scaling as a message can say them
     delta: float
     design: Design = field(default_factory=Design)
     question: Question = field(default_factory=Question)
     tables: tuple[ScoreTable, ...] = ()
-    original: AbstractOriginal | None = None
+    original: AbstractOriginal | None = None  # the network f to start from
     base: KnownTensors | None = None
     about_f: AboutF | None = None
     options: Options = field(init=False)
@@ -182,7 +251,8 @@ class Task:
         )
 
     @cached_property
-    def arranged(self) -> Arranged:  # noqa: D102
+    def arranged(self) -> Arranged:
+        """The sample in its order."""
         return arrange(self.sample, self.design)
 
     @property
@@ -196,7 +266,7 @@ class Task:
         return 0 if self.sample.features is None else self.sample.features.rows
 
     @cached_property
-    def rest(self) -> Dataset:  # noqa: D102
+    def rest(self) -> Sample:  # noqa: D102
         if not self.known_rows:
             return self.sample
         return self.sample.select(self.arranged.split(self.known_rows)[1], role="certify")
@@ -216,7 +286,10 @@ class Task:
 
     @cached_property
     def coded(self) -> Tensors:  # noqa: D102
-        return {} if self.original is None else self.original.differences(self.base_tensors)
+        base, own = self.base_tensors, {} if self.original is None else self.original.arrays
+        if base is None:
+            return own
+        return {name: (value - base[name]).astype(np.float32) for name, value in own.items()}
 
     @property
     def is_about_f(self) -> bool:
@@ -256,7 +329,7 @@ class Task:
         return self.network.with_model(self.f.build(tensors))
 
 
-def require_shape(name: str, other: Dataset, sample: Dataset) -> None:
+def require_shape(name: str, other: Sample, sample: Sample) -> None:
     """Refuses inputs that no classifier for the sample takes."""
     if other.input_shape != sample.input_shape:
         raise DataError(
@@ -265,7 +338,7 @@ def require_shape(name: str, other: Dataset, sample: Dataset) -> None:
         )
 
 
-def require_test_set(test_set: Dataset, sample: Dataset) -> None:
+def require_test_set(test_set: Sample, sample: Sample) -> None:
     """Refuses test examples of another shape, or of a class that the sample has not."""
     require_shape("test", test_set, sample)
     if test_set.y.max() >= sample.classes:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.certificate.file import Certificate
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
     from codebound_verify import Verdict
 
 CERTIFICATE = "certificate.cbound"
@@ -38,10 +38,10 @@ def verify(
     groups: NDArray[np.int64] | None = None,
     tables: Sequence[Mapping[str, NDArray[Any]]] = (),
     base: Mapping[str, NDArray[np.float32]] | None = None,
-    unlabelled: Dataset | None = None,
+    unlabelled: Sample | None = None,
     original: Mapping[str, NDArray[np.float32]] | None = None,
     weights: Path | str | None = None,
-    test_set: Dataset | None = None,
+    test_set: Sample | None = None,
     progress: Progress = silent,
 ) -> Verdict:
     """Verdict of the verifier, which shares no code with this package.
@@ -50,7 +50,7 @@ def verify(
         source: A certificate or its file.
         sample: The sample it was made with, given in any way that ``certify`` takes.
         clusters: Number of the cluster of each row, where clusters are the draws.
-        groups: Number of the group of each row, where there are groups.
+        groups: Number of the group of each row, where there are some.
         tables: Arrays of the declared tables of scores, in their order.
         base: The tensors of the base, where the message codes differences.
         unlabelled: The unlabelled inputs of a C-12b certificate.
@@ -61,6 +61,13 @@ def verify(
 
     Raises:
         CertificateError: Something that the check needs was not given.
+
+    Example:
+        >>> import codebound as cb
+        >>> few = cb.load_sample("digits").select(range(300), role="train")
+        >>> found = cb.certify(few, method="split", run=cb.Run(effort="quick"))
+        >>> cb.verify(found.certificate, few).verdict
+        'ACCEPT'
     """
     from codebound_verify import verify as independent_verify
     from codebound_verify.refusal import Refused
@@ -101,11 +108,8 @@ def list_commands(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[
     """Return the verify commands and the files they need from outside.
 
     ``verify`` runs in this directory and ``verify_here`` in the folder. Whoever gets the folder reads
-    ``verify_here`` and what follows: no absolute path is there.
-
-    Args:
-        folder: The folder.
-        asked: Options of the second program by name, with underscores. Files are paths, True is a switch.
+    ``verify_here`` and what follows: no absolute path is there. Options of the second program are given by
+    name, with underscores; files are paths, True is a switch.
     """
     inside = {
         name: (relative_path(each, folder) or each.name) if isinstance(each, Path) else each
@@ -162,9 +166,6 @@ def options_of(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]
     """The options that a folder names in its ``result.json``.
 
     A stranger may have written them: they decide which files are read, and not which certificate.
-
-    Raises:
-        FormatError: They are not as ``certify`` writes them.
     """
     asked = result.get("verify_with")
     if not isinstance(asked, dict) or not all(
@@ -178,16 +179,8 @@ def options_of(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]
 
 
 def verify_folder(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
-    """Return the verdict on the certificate in a folder, as JSON.
-
-    Args:
-        folder: Where the certificate is; it may have been moved.
-        asked: What the folder names (``options_of``).
-
-    Raises:
-        FormatError: Something in the folder is called like a dataset that the second program knows.
-    """
-    from codebound_verify.data import NAMES
+    """Return the verdict on the certificate in a folder by what it names (``options_of``), as JSON."""
+    from codebound_verify.sources.arrays import NAMES
 
     given: dict[str, Any] = dict(asked)
     for name in given.keys() & {*_FILES}:

@@ -5,6 +5,7 @@ Options have the names that they have on the command line, with underscores, and
 
 from __future__ import annotations
 
+import math
 import tempfile
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -14,19 +15,21 @@ import numpy as np
 
 from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import certify
-from codebound.known.base import MAX_WORDS, Pretrained
 from codebound.known.encoder import load_encoder, load_table
+from codebound.known.learners import load_learner, load_object
+from codebound.known.provenance import MAX_WORDS, Pretrained
+from codebound.known.score_tables import ScoreTable
+from codebound.request import Claim, Known, Run
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.extensions import import_named, reader
+from codebound.run.extensions import reader
+from codebound.run.files import new_folder, source_sha256
 from codebound.run.progress import NOBODY, Listener, Progress, silent
-from codebound.run.store import new_folder, source_sha256
-from codebound.run.tensor_files import state_sha256, state_tensors
+from codebound.run.tensor_files import load_weights, state_sha256, state_tensors
 from codebound.sample.arrays import read_npy
 from codebound.sample.caveats import remarks
 from codebound.sample.dataset import reading_options
 from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.load import load_dataset, split
-from codebound.sample.order import Design
+from codebound.sample.load import load_sample, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,11 +37,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.known.encoder import Encoder
-    from codebound.report.folder import Certification, Saved
+    from codebound.report.folder import Result, Saved
     from codebound.run.job import Engine
-    from codebound.sample.dataset import Dataset
-
-_CERTIFY = ("method", "minutes", "effort", "delta", "loss", "on", "input_range", "by_class", "seed", "device")
+    from codebound.sample.dataset import Sample
 
 
 def certify_from_options(
@@ -48,8 +49,7 @@ def certify_from_options(
     engine: Engine | None = None,
     listener: Listener = NOBODY,
 ) -> Saved:
-    """Certifies a network and saves all that belongs to its certificate in a new folder."""
-    model, fresh, folder_of_data = options["model"], options["unlabelled"], options["data_folder"]
+    """Certifies a classifier and saves all that belongs to its certificate in a new folder."""
     content = _content(options["data"])
     encoder = (
         None if options["encoder"] is None else load_encoder(options["encoder"], device=options["device"])
@@ -58,41 +58,29 @@ def certify_from_options(
         sample, test_set = load_samples(options, encoder=encoder, progress=progress)
     for warning in remarks(sample, delta=options["delta"]):
         listener.note(f"Warning: {warning}.")
-    network: nn.Module | None = None
-    if model is not None:
-        network = reader("networks")(model, sample, options["weights"])
-    elif options["weights"] is not None or options["base"] is not None:
-        raise UsageError("weights and base belong to a model: give the model.")
-    base: Pretrained | None = None if network is None else reader("bases")(options, network, sample)
-    if options["class_names"] is not None:
-        if network is not None or encoder is None:
-            raise UsageError("class names make a network of their own, behind an encoder of texts.")
-        base = reader("class names")(encoder, options["class_names"], sample)
-    if base is not None and options["weights"] is None:
-        network = base.network
-    elif base is not None and network is not None:
-        if state_sha256(state_tensors(network)) == state_sha256(state_tensors(base.network)):
-            raise UsageError(
-                "weights and base are the same network. Where it never saw the sample, leave out the "
-                "weights; where it did, it is no base."
-            )
-    elif network is not None and options["weights"] is None and options["helper_weights"] is None:
-        listener.note(f"Warning: no weights were given: {model} is as random as it was made.")
-    unlabelled = None if fresh is None else _load(fresh, "unlabelled", folder_of_data, encoder=encoder)
-    fraction, helper = options["prior_fraction"], _load_helper(options, sample)
+    learner = None if options["learner"] is None else load_learner(options["learner"], options["seed"])
+    helper = _load_helper(options, sample)
+    network, base = _load_networks(options, sample, encoder)
+    if network is not None and {options["weights"], base, helper} == {None}:
+        listener.note(f"Warning: no weights were given: {options['model']} is as random as it was made.")
+    scores, share = _load_scores(options, sample)
+    known = Known(scores=scores, base=base, helper=helper, share=share)
+    claim = _load_claim(options, encoder)
     with new_folder(out) as folder, listener.bar("certify") as progress:
         found = certify(
-            network,
             sample,
-            test_set=test_set,
-            unlabelled=unlabelled,
-            design=_design(options),
-            prior_tenths=None if fraction is None else _parse_tenths(fraction),
-            helper=helper,
-            base=base,
-            engine=engine,
-            progress=progress,
-            **{name: options[name] for name in _CERTIFY},
+            learner=learner,
+            network=network,
+            known=known,
+            claim=claim,
+            method=options["method"],
+            delta=options["delta"],
+            test=test_set,
+            run=Run(
+                engine=engine,
+                progress=progress,
+                **{name: options[name] for name in ("effort", "minutes", "seed", "device")},
+            ),
         )
         for warning in (each for each in found.sample.warnings if each not in sample.warnings):
             listener.note(f"Warning: {warning}.")
@@ -100,15 +88,85 @@ def certify_from_options(
         if not is_there:
             changed = f"{options['data']} has changed since it was read"
             listener.note(f"Warning: {changed}; the sample as it was is in {folder}.")
+        is_whole = is_there and options["holdout"] is None and found.sample.features is None
         return save_or_rescue(
             found,
             folder,
             settings=record_options(options),
-            data=options["data"]
-            if is_there and options["holdout"] is None and found.sample.features is None
-            else "",
-            data_folder=folder_of_data,
+            data=options["data"] if is_whole else "",
+            data_folder=options["data_folder"],
         )
+
+
+def _load_networks(
+    options: Mapping[str, Any], sample: Sample, encoder: Encoder | None
+) -> tuple[nn.Module | None, Pretrained | None]:
+    """The network and its base, from model, weights, base, says and class_names."""
+    model, weights = options["model"], options["weights"]
+    if model is None and (weights is not None or options["base"] is not None):
+        raise UsageError("weights and base belong to a model: give the model.")
+    if options["class_names"] is not None:
+        if model is not None or encoder is None:
+            raise UsageError("class names make a network of their own, behind an encoder of texts.")
+        base: Pretrained = reader("class names")(encoder, options["class_names"], sample)
+        return base.network, base
+    if model is None:
+        return None, None
+    network: nn.Module = reader("networks")(model, sample, weights)
+    if options["base"] is None:
+        return network, None
+    base = reader("bases")(options["base"], network, sample=sample, says=options["says"] or "")
+    if weights is None:
+        return base.network, base
+    if state_sha256(state_tensors(network)) == state_sha256(state_tensors(base.network)):
+        raise UsageError(
+            "weights and base are the same network. Where it never saw the sample, leave out the "
+            "weights; where it did, it is no base."
+        )
+    return network, base
+
+
+def _load_scores(options: Mapping[str, Any], sample: Sample) -> tuple[tuple[ScoreTable, ...], float | None]:
+    """Declared tables; where nothing learns from a share here, they were made of it."""
+    files, share = options["scores"] or [], options["share"]
+    if options["says"] is not None and not files and options["base"] is None:
+        raise UsageError("says describes a base or scores: give one of them.")
+    is_made = share is not None and {options[name] for name in ("learner", "model", "helper")} == {None}
+    rows = math.floor(round(share * sample.n, 9)) if files and is_made else 0
+    of = "the known share alone" if rows else "other data"
+    tables = []
+    for file in files:
+        arrays: dict[str, Any] = (
+            {"scores": read_npy(file)} if file.suffix == ".npy" else {**load_weights(file)}
+        )
+        if "scores" not in arrays:
+            raise UsageError(f"{file} has no array 'scores'. It has {', '.join(arrays)}.")
+        by = ", ".join(filter(None, (options["says"], file.name)))
+        tables.append(ScoreTable(np.asarray(arrays["scores"]), by, of, rows, arrays.get("picks")))
+    return tuple(tables), None if rows else share
+
+
+def _load_claim(options: Mapping[str, Any], encoder: Encoder | None) -> Claim:
+    """The claim that the options name."""
+    unlabelled, span = options["unlabelled"], options["input_range"]
+    if unlabelled is not None:
+        role = "test" if unlabelled.lower() in KNOWN else "unlabelled"
+        fresh = _load(unlabelled, role, options["data_folder"], encoder=encoder)
+        unlabelled = fresh.select(range(fresh.n), role="unlabelled")
+    if span is not None:
+        low, _, high = span.partition(":")
+        try:
+            span = float(low), float(high)
+        except ValueError as error:
+            raise UsageError(f"the input range is LOW:HIGH, such as 0:255. Got {span!r}.") from error
+    numbers: dict[str, Any] = {
+        name: None if options[name] is None else read_npy(options[name]).astype(np.int64)
+        for name in ("clusters", "groups")
+    }
+    names = ("loss", "on", "by_class", "copies", "order", "assurance")
+    return Claim(
+        unlabelled=unlabelled, input_range=span, **numbers, **{name: options[name] for name in names}
+    )
 
 
 def _content(data: str) -> str:
@@ -116,10 +174,10 @@ def _content(data: str) -> str:
     return "" if data.lower() in KNOWN else source_sha256(data)
 
 
-def save_or_rescue(found: Certification, folder: Path, **where: Any) -> Saved:
+def save_or_rescue(found: Result, folder: Path, **where: Any) -> Saved:
     """Saves what was found; where that fails, the certificate alone goes to the folder for temporary files.
 
-    ``where`` are the other arguments of ``Certification.save_to``.
+    ``where`` are the other arguments of ``Result.save_to``.
     """
     try:
         return found.save_to(folder, **where)
@@ -135,52 +193,36 @@ def certify_record(options: Mapping[str, Any], *, out: Path | None = None) -> di
     return certify_from_options(options, out=out).result
 
 
-def _design(options: Mapping[str, Any]) -> Design:
-    """Order, reading of copies, clusters and groups."""
-    clusters, groups = (
-        None if options[name] is None else read_npy(options[name]).astype(np.int64)
-        for name in ("clusters", "groups")
-    )
-    order, copies = options["order"], options["copies"]
-    if clusters is not None:
-        order, copies = "clusters", "independent" if copies == "any" else copies
-    return Design(order=order, copies=copies, clusters=clusters, groups=groups)
-
-
-def _parse_tenths(fraction: str | float) -> int:
-    try:
-        return {tenths / 10: tenths for tenths in range(1, 10)}[float(fraction)]
-    except (KeyError, ValueError) as error:
-        raise UsageError(f"prior_fraction is 0.1, 0.2, ... or 0.9. Got {fraction}.") from error
-
-
-def _load_helper(options: Mapping[str, Any], sample: Dataset) -> Callable[[Dataset], Any] | Pretrained | None:
-    """Helper of a split: a function (helper_from) or a network (helper_weights)."""
-    maker, weights = options["helper_from"], options["helper_weights"]
-    if maker is not None and weights is not None:
-        raise UsageError("a helper is made by a function or read from a file: choose one of them.")
-    if maker is not None:
-        try:
-            found: Callable[[Dataset], Any] = import_named(maker)
-        except (ImportError, AttributeError) as error:
-            raise UsageError(
-                f"no function {maker}: {error}. Give package.module:function; its module must be importable "
-                "(installed, or in the current directory)."
-            ) from error
-        return found
-    if weights is None:
+def _load_helper(options: Mapping[str, Any], sample: Sample) -> Callable[[Sample], Any] | Pretrained | None:
+    """Helper of a share: a function, or a network that was made of it."""
+    helper = options["helper"]
+    if helper is None:
         return None
+    if ":" in helper and not Path(helper).exists():
+        found: Callable[[Sample], Any] = load_object(helper, "helper")
+        return found
     if options["model"] is None:
-        raise UsageError("helper_weights belong to a model: give the model.")
-    network: nn.Module = reader("networks")(options["model"], sample, weights)
+        raise UsageError("the weights of a helper belong to a model: give the model.")
+    network: nn.Module = reader("networks")(options["model"], sample, helper)
     return Pretrained(
-        network, f"weights {Path(weights).name!r}, made of the first part of the split alone"[:MAX_WORDS]
+        network, f"weights {Path(helper).name!r}, made of the first part of the split alone"[:MAX_WORDS]
     )
 
 
 # where results go, how they are printed and what runs at the same time: the result is the same
 _OF_THE_RUN = frozenset(
-    {"out", "output", "quiet", "engine", "workers", "address", "data_folder", "list_methods", "whole"}
+    {
+        "out",
+        "output",
+        "quiet",
+        "verbose",
+        "engine",
+        "workers",
+        "address",
+        "data_folder",
+        "list_methods",
+        "whole",
+    }
 )
 
 
@@ -202,7 +244,7 @@ def _to_json(value: Any) -> Any:
 
 def load_samples(
     options: Mapping[str, Any], *, encoder: Encoder | None = None, progress: Progress = silent
-) -> tuple[Dataset, Dataset | None]:
+) -> tuple[Sample, Sample | None]:
     """The sample, and the test sample if one was asked for: data, data_folder, test and holdout.
 
     With an encoder they are the tables of their encoded inputs.
@@ -229,9 +271,9 @@ def _load(
     folder: Path | None,
     *,
     encoder: Encoder | None,
-    like: Dataset | None = None,
+    like: Sample | None = None,
     progress: Progress = silent,
-) -> Dataset:
+) -> Sample:
     if encoder is None:
-        return load_dataset(spec, role=role, folder=folder, **({} if like is None else reading_options(like)))
+        return load_sample(spec, role=role, folder=folder, **({} if like is None else reading_options(like)))
     return load_table(encoder, spec, role=role, folder=folder, like=like, progress=progress)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
-from codebound.report.text_tables import tabulate
+from codebound.report.templates import tabulate
 
 if TYPE_CHECKING:
     from codebound.holdout.advice import Advice
@@ -17,44 +17,25 @@ def bound(
     n: Annotated[int, option("Sample size.", None, "--n")],
     errors: Annotated[int, option("Errors of the network on the sample; ties count as errors.")],
     bits: Annotated[
-        float | None, option("Length of the whole message in bits; required unless --holdout or --picks.")
+        float | None, option("Length of the message; with --picks of the rule, with --looks of the answers.")
     ] = None,
     picks: Annotated[
         int | None,
-        option(
-            "Examples that a fixed rule picked and the network was learned from (C-15); --errors then counts "
-            "among the others, and --bits is the length of what names the rule."
-        ),
+        option("Examples that a fixed rule picked to learn from; --errors are of the others (C-15)."),
     ] = None,
     loss: Annotated[
-        str | None,
-        option(
-            "The loss that --errors counts, as in certify and holdout seal; --n counts the examples that "
-            "it is about. For the sentence."
-        ),
+        str | None, option("The loss that --errors counts on --n examples, for the sentence.")
     ] = None,
     delta: opt.Delta = 0.05,
-    classes: Annotated[
-        int | None, option("Number of classes; a bound of 1 - 1/classes or more is vacuous.")
-    ] = None,
-    is_holdout: Annotated[
-        bool, option("The examples are fresh: no code, no bits (C-11).", None, "--holdout")
-    ] = False,
+    classes: Annotated[int | None, option("Number of classes; 1 - 1/classes or more is vacuous.")] = None,
+    is_holdout: Annotated[bool, option("The examples are fresh: no bits (C-11).", None, "--holdout")] = False,
     looks: Annotated[
-        int | None,
-        option(
-            "With --holdout: how many networks were tried on the examples, with this one (C-16); --bits is "
-            "then the length of the answers that it was chosen with (default: the number of errors of each "
-            "of the others)."
-        ),
+        int | None, option("With --holdout: networks tried so far, with this one (C-16).")
     ] = None,
     is_fixed_before: Annotated[
         bool,
         option(
-            "With --looks: all networks were fixed before the first was tried, so that no answer led to "
-            "another; that costs less.",
-            None,
-            "--fixed-before",
+            "With --looks: all were fixed before the first look, which is cheaper.", None, "--fixed-before"
         ),
     ] = False,
     output: opt.Output = Format.table,
@@ -77,15 +58,11 @@ def bound(
 
 def plan(
     n: Annotated[int, option("Labels there are, or will be.", None, "--n")],
-    errors_guess: Annotated[
-        float, option("Error on new data that a network trained on all of them would have: a guess.")
-    ],
+    errors_guess: Annotated[float, option("Guessed error on new data of a network trained on all of them.")],
     delta: opt.Delta = 0.05,
-    target: Annotated[
-        float | None, option("The certified error that is wanted: how many labels does it need?")
-    ] = None,
+    target: Annotated[float | None, option("Certified error wanted: how many labels does it need?")] = None,
     looks: Annotated[
-        int, option("Networks that will be tried on the held-out examples, all fixed before the first.")
+        int, option("Networks tried on the held-out examples, fixed before the first look.")
     ] = 1,
     bits: Annotated[float | None, option("Length of a message in bits, where one is in sight.")] = None,
     picks: Annotated[int | None, option("Examples that a rule would pick, where that is known.")] = None,
@@ -98,10 +75,11 @@ def plan(
     from dataclasses import asdict
 
     from codebound.bounds.risk import percent
-    from codebound.holdout import advice
+    from codebound.holdout.advice import Situation
+    from codebound.holdout.advice import plan as compare
 
-    situation = advice.Situation(n=n, error=errors_guess, delta=delta, looks=looks, bits=bits, picks=picks)
-    found = advice.advise(situation, target=target)
+    situation = Situation(n=n, error=errors_guess, delta=delta, looks=looks, bits=bits, picks=picks)
+    found = compare(situation, target=target)
     needed = {
         name: "more than a hundred million" if count is None else f"about {count:,}"
         for name, count in found.needed.items()
@@ -118,13 +96,8 @@ def plan(
         )
         for way in found.ways
     ]
-    columns = (
-        "way",
-        "certified error",
-        "in 8 draws of 10, if the guess is right",
-        "labels",
-        "labels for the target",
-    )
+    drawn = "in 8 draws of 10, if the guess is right"
+    columns = ("way", "certified error", drawn, "labels", "labels for the target")
     record = {**asdict(found), "paragraph": _paragraph(found, n)}
     emit(record, output, [tabulate(columns, rows)])
     if output is Format.table:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TextIO
 
-from codebound.report.text_tables import Table, csv_text
+from codebound.report.templates import Table, csv_text
 from codebound.run.progress import NOBODY, Listener, progress_bar
 
 _GLUE = "\ue000"  # stands for a space at which no line is broken; no text has it

@@ -1,4 +1,4 @@
-"""``codebound data``: which datasets there are, getting them, and looking at a sample; and ``encode``."""
+"""``codebound data``: list, fetch, inspect, save and encode datasets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, emit_rows, listener, note
 from codebound.cli.options import option
-from codebound.report.text_tables import Table, tabulate
+from codebound.report.templates import Table, tabulate
 from codebound.run.progress import progress_bar
 
 if TYPE_CHECKING:
     from codebound.sample.dataset import Scaling
     from codebound.sample.description import Description
 
-app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="List, fetch, inspect and encode datasets.", no_args_is_help=True, add_completion=False
+)
 
 _Spec = Annotated[
     str, typer.Argument(help="A name, an .npz file, table.csv:LABELS, a folder, or package.module:factory.")
@@ -108,41 +110,42 @@ def save(
     typer.echo(save_sample(spec, out, role=role.value, holdout=holdout, folder=folder).sha256)
 
 
+@app.command()
 def encode(
+    spec: _Spec,
     encoder: Annotated[str, option("The function that makes the encoder: package.module:factory.")],
-    data: opt.Data,
     out: opt.SomeTable = None,
     compare: Annotated[Path | None, option("A table (.npz) to compare with: says what differs.")] = None,
     role: opt.Role = opt.SplitRole.train,
-    data_folder: opt.DataFolder = None,
+    folder: _Folder = None,
     device: opt.Device = "cpu",
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
 ) -> None:
     """Turn a sample into the table of its encoded inputs, which is a sample like any other.
 
-    Example: codebound encode --encoder efficientnet:features --data cifar10 --out table.npz
+    Example: codebound data encode cifar10 --encoder efficientnet:features --out table.npz
     """
     from codebound.known.encoder import describe_differences, load_encoder, load_table, save_table
     from codebound.run.device import resolve_device
-    from codebound.sample.load import load_dataset
+    from codebound.sample.load import load_sample
 
     place = resolve_device(device)
     found = load_encoder(encoder, device=place)
     with listener(quiet=quiet).bar("encode") as progress:
-        table = load_table(found, data, role=role.value, folder=data_folder, device=place, progress=progress)
+        table = load_table(found, spec, role=role.value, folder=folder, device=place, progress=progress)
     record = {
         "encoder": found.name,
         "encoder_sha256": found.sha256,
         "licence": found.licence,
-        "data": data,
+        "data": spec,
         "n": table.n,
         "columns": table.input_shape[0],
         "classes": table.classes,
         "sha256": table.sha256,
     }
     if compare is not None:
-        record["differs"] = describe_differences(table, load_dataset(str(compare)))
+        record["differs"] = describe_differences(table, load_sample(str(compare)))
     if out is not None:
         save_table(out, table)
         record["out"] = str(out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from codebound.cli import options as opt
 from codebound.cli.bound import plan
 from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
-from codebound.report.text_tables import Table, tabulate
+from codebound.report.templates import Table, tabulate
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,30 +28,21 @@ app = typer.Typer(
 
 _LedgerFile = Annotated[Path, typer.Argument(help="The ledger (.ledger.jsonl).")]
 _Data = Annotated[str | None, option("Where the sealed table is (default: as sealed).")]
-_Out = Annotated[
-    Path | None, option("The ledger, a new file (default: the name of the table, .ledger.jsonl).")
-]
+_Out = Annotated[Path | None, option("The ledger, a new file (default: TABLE.ledger.jsonl).")]
 _Risk = Annotated[float, option("Share of wrong answers among those given that is allowed.")]
-_Thresholds = Annotated[
-    str | None, option("Falling thresholds with commas, the safest first; that one should answer many rows.")
-]
+_Thresholds = Annotated[str | None, option("Falling numbers with commas; the first should answer many rows.")]
 _Rule = Annotated[str, option("sequence (thresholds in order) or choice (any of them, paid for).")]
 _Loss = Annotated[
     str,
     option(
-        "What counts: wrong, class:C, confused:C:D, false-alarm:C, precision:C (wrong where C is said), "
-        "residual:TAU (numbers that are off by more)."
+        "wrong, class:C, confused:C:D, false-alarm:C, precision:C (C is said), residual:TAU (off by more)."
     ),
 ]
-_Cluster = Annotated[
-    str | None, option("Column of patients, documents or the like, whose rows belong together.")
-]
+_Cluster = Annotated[str | None, option("Column of patients or documents, whose rows belong together.")]
 _Claim = Annotated[
-    str | None, option("With --cluster: row (one random row of a new one) or any (any row of it).")
+    str | None, option("With --cluster: one random row of a new one (row), or any of it (any).")
 ]
-_ModelName = Annotated[
-    str | None, option("How networks are built whose weights (.safetensors) are given in place of a column.")
-]
+_ModelName = Annotated[str | None, option("Architecture, where weights are given in place of a column.")]
 _Margin = Annotated[
     float, option("B may err more often than A by so much, fixed before any outcome is seen.")
 ]
@@ -61,33 +53,21 @@ app.command("plan")(plan)
 
 @app.command()
 def seal(
-    data: Annotated[
-        str, typer.Argument(help="Labels and answers: answers.csv:LABEL, an .npz file, or a dataset by name.")
-    ],
+    data: Annotated[str, typer.Argument(help="Labels and answers: answers.csv:LABEL, .npz, or a dataset.")],
     look: Annotated[
-        list[str] | None,
-        option("A column of answers, or a file of them (default: every other column); repeat it."),
+        list[str] | None, option("A column of answers, or a file (default: all); repeat it.")
     ] = None,
-    better: Annotated[
-        list[str] | None, option("A pair A,B of columns: does B err less often than A?")
-    ] = None,
-    abstain: Annotated[
-        list[str] | None, option("A pair ANSWERS,SCORES: from which score on is it right?")
-    ] = None,
+    better: Annotated[list[str] | None, option("A pair A,B of columns: does B err less often?")] = None,
+    abstain: Annotated[list[str] | None, option("A pair ANSWERS,SCORES: right from which score on?")] = None,
     inputs: Annotated[str | None, option("Column of the questions, which then cannot be replaced.")] = None,
-    group: Annotated[
-        str | None, option("Column of groups, or the label: limits for all of them at once.")
-    ] = None,
+    group: Annotated[str | None, option("Column of groups, or the label: limits for all at once.")] = None,
     cluster: _Cluster = None,
     claim: _Claim = None,
     loss: _Loss = "wrong",
     delta: Annotated[float, option("Failure probability of all statements together.")] = 0.05,
-    looks: Annotated[
-        str | None, option("Statements in all, or open (default: those that are planned).")
-    ] = None,
+    looks: Annotated[str | None, option("Statements in all, or open (default: the planned ones).")] = None,
     tell: Annotated[
-        str | None,
-        option("What a look tells: exact, levels (how far the best was beaten), pass (--target is met)."),
+        str | None, option("exact, levels (how the best was beaten), pass (--target is met).")
     ] = None,
     target: Annotated[float | None, option("The error that is to be shown, fixed now.")] = None,
     margin: _Margin = 0.0,
@@ -136,9 +116,7 @@ def seal(
 def look(
     ledger: _LedgerFile,
     column: Annotated[str | None, typer.Argument(help="The column of answers, or a file of them.")] = None,
-    best: Annotated[
-        bool, option("Look at all planned columns; the best of them is named.", None, "--best")
-    ] = False,
+    best: Annotated[bool, option("Look at all planned columns; the best is named.", None, "--best")] = False,
     model: _ModelName = None,
     is_final: Annotated[bool, option("The last line: tells the exact errors.", None, "--final")] = False,
     data: _Data = None,
@@ -229,18 +207,14 @@ def abstain(
 def watch(
     file: Annotated[Path, typer.Argument(help="The watch (.watch.jsonl): new, or to go on with.")],
     stream: Annotated[
-        str, typer.Argument(help="The whole stream so far: stream.csv:LABEL; or stdin:LABEL, new rows.")
+        str, typer.Argument(help="All rows so far: stream.csv:LABEL; or new ones: stdin:LABEL.")
     ],
     answers: Annotated[
-        str | None, option("Column of answers (default: LABEL has outcomes, 1 where it was wrong).")
+        str | None, option("Column of answers (default: LABEL is 1 where it was wrong).")
     ] = None,
-    bound: Annotated[
-        float | None, option("The error that must not be exceeded; needed at the start.")
-    ] = None,
+    bound: Annotated[float | None, option("The error not to be exceeded; needed at the start.")] = None,
     alpha: Annotated[float, option("Chance of a false alarm, ever.")] = 0.01,
-    certificate: Annotated[
-        Path | None, option("Ledger or .cbound that certified it; gives --bound too.")
-    ] = None,
+    certificate: Annotated[Path | None, option("Ledger or .cbound that certified --bound.")] = None,
     loss: _Loss = "wrong",
     group: Annotated[str | None, option("Column of groups, each with an alarm of its own.")] = None,
     groups: Annotated[str | None, option("All names of groups, with commas.")] = None,
@@ -262,16 +236,15 @@ def watch(
                 f"{file} watches for an error of {state.ledger.seal['bound']}. Another one needs a new file."
             )
     else:
-        proved = (
-            None if certificate is None else _proved(certificate, loss, claim, is_grouped=group is not None)
-        )
-        if bound is None and proved is None:
-            raise UsageError(
-                "a new watch needs --bound, the error that must not be exceeded, or --certificate."
-            )
+        source = None
+        if certificate is not None:
+            proved, source = _proved(certificate, loss, claim, is_grouped=group is not None)
+            bound = proved if bound is None else bound
+        if bound is None:
+            raise UsageError("a new watch needs --bound, the error not to be exceeded, or --certificate.")
         terms = WatchTerms(
-            bound=proved[0] if bound is None and proved is not None else bound,  # type: ignore[arg-type]
-            certificate=None if proved is None else proved[1],
+            bound=bound,
+            certificate=source,
             groups=tuple(groups.split(",")) if groups else (),
             alpha=alpha,
             loss=loss,
@@ -296,9 +269,7 @@ def watch(
 
 @app.command()
 def faithful(
-    inputs: Annotated[
-        str, typer.Argument(help="Answers of both, without labels: answers.csv; or a dataset.")
-    ],
+    inputs: Annotated[str, typer.Argument(help="Answers of both, without labels: a file, or a dataset.")],
     original: Annotated[str, typer.Argument(help="Column of the original, or a file.")],
     compressed: Annotated[str, typer.Argument(help="Column of the compressed one, or a file.")],
     model: _ModelName = None,
@@ -311,8 +282,8 @@ def faithful(
     Example: codebound holdout faithful fresh.csv f g
     """
     from codebound.holdout.answers import as_table, is_table_file
-    from codebound.holdout.fidelity import faithful as compare
     from codebound.holdout.seals import sealed_table, with_files
+    from codebound.holdout.statements import faithful as compare
 
     table = as_table(inputs) if is_table_file(inputs) else sealed_table(inputs)[0]
     table = with_files(table, (original, compressed), inputs, model)
@@ -386,10 +357,8 @@ def _proved(path: Path, loss: str, claim: str | None, *, is_grouped: bool) -> tu
             raise UsageError(
                 f"{path} proves no error{' of each group' if is_grouped else ''} that could be watched."
             )
-        if [found.seal["loss"], (found.seal["clusters"] or {}).get("claim")] != [
-            parse_answer_loss(loss),
-            claim,
-        ]:
+        about = (found.seal["loss"], (found.seal["clusters"] or {}).get("claim"))
+        if about != (parse_answer_loss(loss), claim):
             raise UsageError(
                 f"{path} is about another loss or claim than the watch, which shows nothing of this one."
             )
@@ -413,37 +382,26 @@ def _show(ledger: Ledger, output: Format, line: Line | None = None) -> None:
     from codebound.holdout.sentences import describe_ledger, describe_line, naive_bound
 
     told = ledger.seal
-    rows = [
-        {
-            "line": number,
-            "statement": each["kind"],
-            "planned": "yes" if _was_planned(ledger, number) else "no",
-        }
-        | {"says": describe_line(ledger, each)}
-        for number, each in enumerate(ledger.statements, start=2)
-    ]
-    left = (
-        "no end"
-        if told["looks"] is None
-        else f"{told['looks']} planned, {len(told['planned'])} of them by name"
-    )
+    rows = []
+    for number, each in enumerate(ledger.statements, start=1):
+        is_planned = replace(ledger, lines=ledger.lines[:number]).is_planned(each)
+        row = {"line": number + 1, "statement": each["kind"], "planned": "yes" if is_planned else "no"}
+        rows.append(row | {"says": describe_line(ledger, each)})
+    units = "rows" if told["clusters"] is None else "clusters"
+    left = "no end"
+    if told["looks"] is not None:
+        left = f"{told['looks']} planned, {len(told['planned'])} of them by name"
+    how = "exact" if told["levels"] is None else "by levels"
     sealed = [
         ("sealed", f"{told['data']}, {told['rows']} rows, {told['date']}"),
-        (
-            "loss",
-            f"{':'.join(told['loss'])}, on {told['n']} {'rows' if told['clusters'] is None else 'clusters'}",
-        ),
+        ("loss", f"{':'.join(told['loss'])}, on {told['n']} {units}"),
         ("delta", told["delta"]),
         ("statements", f"{len(ledger.statements)} made; {left}"),
-        (
-            "answers",
-            f"{'exact' if told['levels'] is None else 'by levels'}; {ledger.answer_bits:.1f} bits so far",
-        ),
+        ("answers", f"{how}; {ledger.answer_bits:.1f} bits so far"),
     ]
     tables = [tabulate(("what", "value"), sealed), *([Table("", rows)] if rows else [])]
-    emit(
-        {"seal": told, "statements": list(ledger.statements), "head": ledger.head}, output, tables, rows=rows
-    )
+    record = {"seal": told, "statements": list(ledger.statements), "head": ledger.head}
+    emit(record, output, tables, rows=rows)
     if output is not Format.table:
         return
     line = line or (ledger.statements[-1] if ledger.statements else None)
@@ -456,13 +414,6 @@ def _show(ledger: Ledger, output: Format, line: Line | None = None) -> None:
             is_met = line["result"]["bound"] <= told["target"]
             note(f"The target {told['target']} is {'met' if is_met else 'NOT met'}.")
     note(f"Ledger: {ledger.path}\nHead, to be written down elsewhere: {ledger.head}")
-
-
-def _was_planned(ledger: Ledger, number: int) -> bool:
-    from codebound.holdout.ledger import Ledger as Lines
-
-    before = Lines(ledger.path, b"", ledger.lines[: number - 1])
-    return before.is_planned(ledger.lines[number - 1])
 
 
 def _show_watch(state: Watch, new: int, output: Format) -> None:
@@ -486,6 +437,5 @@ def _show_watch(state: Watch, new: int, output: Format) -> None:
         ("if the error never changed", f"it is at most {percent(state.upper_limit())}"),
     ]
     emit(record, output, [tabulate(("what", "value"), rows)])
-    if output is not Format.table:
-        return
-    note(f"{state}\nHead, to be written down elsewhere: {state.ledger.head}")
+    if output is Format.table:
+        note(f"{state}\nHead, to be written down elsewhere: {state.ledger.head}")

@@ -21,25 +21,21 @@ from typer.core import TyperCommand, TyperGroup
 
 from codebound import __version__
 from codebound.cli.console import note
+from codebound.cli.options import pairs_of
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import Verb, find_extensions, resolve
 from codebound.run.files import read_toml
-from codebound.run.interrupts import INTERRUPTED, answer_interrupts, interrupt_on_signals
+from codebound.run.progress import INTERRUPTED, answer_interrupts, interrupt_on_signals
 
 OWN_VERBS = {
-    "data": Verb("codebound.cli.data:app"),
-    "encode": Verb("codebound.cli.data:encode", has_config=False),
     "certify": Verb("codebound.cli.certify:command"),
     "verify": Verb("codebound.cli.certificates:verify"),
-    "check": Verb("codebound.cli.certificates:check", has_config=False),
-    "joint": Verb("codebound.cli.certificates:joint", has_config=False),
-    "report": Verb("codebound.cli.certificates:report", has_config=False),
-    "sign": Verb("codebound.cli.certificates:sign", has_config=False),
-    "decode": Verb("codebound.cli.certificates:decode", has_config=False),
     "show": Verb("codebound.cli.certificates:show", has_config=False),
     "export": Verb("codebound.cli.certificates:export", has_config=False),
-    "holdout": Verb("codebound.cli.holdout:app", has_config=False),
     "bound": Verb("codebound.cli.bound:bound", has_config=False),
+    "holdout": Verb("codebound.cli.holdout:app", has_config=False),
+    "data": Verb("codebound.cli.data:app"),
+    "audit": Verb("codebound.cli.audit:app", has_config=False, panel="For auditors"),
 }
 
 
@@ -87,6 +83,9 @@ def _check_values(table: dict[str, Any], parameters: Any, path: Path) -> dict[st
         parameter = known[key]
         if parameter.name in found:
             raise UsageError(f"{path}: {key!r} is given twice.")
+        is_table = parameter.metavar == "KEY=VALUE"
+        if is_table and isinstance(value, dict):
+            value = list(pairs_of(value))
         is_flag = getattr(parameter, "is_flag", False)
         is_list = getattr(parameter, "multiple", False) or parameter.nargs != 1
         values = value if is_list and isinstance(value, list) else [value]
@@ -94,6 +93,7 @@ def _check_values(table: dict[str, Any], parameters: Any, path: Path) -> dict[st
             not isinstance(each, str | int | float) or isinstance(each, bool) != is_flag for each in values
         ):
             form = "true or false" if is_flag else "a list" if is_list else "a text or a number"
+            form = f"a table: [{key}] and its keys below" if is_table else form
             raise UsageError(f"{path}: {key!r} is {form}. Got {value!r}.")
         found[parameter.name] = value
     return found
@@ -128,8 +128,10 @@ class _Group(TyperGroup):
         for name in self.commands:  # most without their options: these take longer than the list
             found = self._load(name)
             is_group = isinstance(found, typer.Typer)
-            summary = None if is_group else TyperCommand(name, help=inspect.getdoc(found))
-            self.commands[name] = summary or self._command(name)
+            summary = self._command(name) if is_group else TyperCommand(name, help=inspect.getdoc(found))
+            summary.hidden = self._verbs[name].is_hidden
+            summary.rich_help_panel = self._verbs[name].panel or None
+            self.commands[name] = summary
         super().format_help(ctx, formatter)
 
     def _command(self, name: str) -> Any:
@@ -151,7 +153,7 @@ class _Group(TyperGroup):
 app = typer.Typer(
     cls=_Group,
     name="codebound",
-    help="Classifiers with a guarantee on their error on new data: learned from picks, or compressed.",
+    help="A classifier with a proven error on new data, and a file with which anybody can check it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -160,7 +162,7 @@ app = typer.Typer(
 
 def _show_version(value: bool) -> None:
     if value:
-        from codebound.certificate.page import PAGE
+        from codebound.certificate.file import PAGE
 
         typer.echo(f"codebound {__version__} (certificates by {PAGE.named})")
         raise typer.Exit

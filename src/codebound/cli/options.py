@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,33 +36,30 @@ class SplitRole(str, Enum):
     test = "test"
 
 
-Model = Annotated[str, option("Zoo name such as mlp:depth=5,width=784, or package.module:factory.")]
-Data = Annotated[
-    str, option("The sample: name, .npz file, table.csv:LABELS, image folder, or package.module:factory.")
-]
-Weights = Annotated[
-    Path | None, option("Trained weights: safetensors, or a checkpoint (default: untrained).")
-]
+_MODEL = "Zoo name such as mlp:depth=5,width=784, or package.module:factory."
+_WEIGHTS = "Trained weights: safetensors, or a checkpoint (default: untrained)."
+_DATA = "The sample: name, .npz file, table.csv:LABELS, image folder, or package.module:factory."
+
+Model = Annotated[str, option(_MODEL)]
+SomeModel = Annotated[str | None, option(f"Architecture of the network. {_MODEL}")]
+Data = Annotated[str, option(_DATA)]
+DataArgument = Annotated[str, typer.Argument(help=_DATA, show_default=False)]
+Weights = Annotated[Path | None, option(_WEIGHTS, None, "--network")]
 Role = Annotated[SplitRole, option("Which split of a named dataset.")]
 DataFolder = Annotated[Path | None, option("Folder that holds the named dataset.")]
 Test = Annotated[
     str | None,
-    option("Test sample, never used for any choice, written like --data; a known name gives its test split."),
+    option(
+        "Test sample, never used for any choice, written like the data; a known name gives its test split."
+    ),
 ]
 Holdout = Annotated[
     float | None,
     option(
-        "Keep this fraction of --data away from the sample and use it like --test; same for every --seed."
+        "Keep this fraction of the data away from the sample and use it like --test; same for every seed."
     ),
 ]
 Delta = Annotated[float, option("Failure probability over the draw of the sample.")]
-LossName = Annotated[
-    str,
-    option(
-        "What counts: wrong, class:C (errors on class C), confused:C:D, false-alarm:C, top:K, "
-        "cost-above:L:COSTS; for two classes also missed and false-alarm. See docs/losses.md."
-    ),
-]
 Base = Annotated[
     Path | None,
     option(
@@ -70,13 +70,6 @@ Base = Annotated[
 ]
 BaseSays = Annotated[
     str | None, option("Where the base comes from, in words: part of the certificate.", BASE)
-]
-EncoderName = Annotated[
-    str | None,
-    option(
-        "A frozen map in front of the data, of pictures, rows or texts: package.module:factory. "
-        "The sample is the table of its rows; that it was fixed without the sample is declared."
-    ),
 ]
 AllowCopies = Annotated[
     bool,
@@ -109,16 +102,123 @@ Quiet = Annotated[bool, option("Nothing but the result.", RUN, "--quiet", "-q")]
 
 EngineKind = Annotated[
     str | None,
-    option(
-        "Evaluate examples in parallel, on the CPU: local (processes of this machine) or ray. The result is "
-        "the same.",
-        PARALLEL,
-    ),
+    option("Evaluate examples in parallel, on the CPU: local or ray. The result is the same.", PARALLEL),
 ]
 Workers = Annotated[int | None, option("Processes (default: one for each core).", PARALLEL)]
 Address = Annotated[
     str | None, option("Of a Ray cluster, such as auto or host:6379 (default: start Ray here).", PARALLEL)
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Key of ``--known``, ``--claim`` or ``--run``."""
+
+    kind: Any
+    words: str
+    default: Any = None
+
+
+KEYS = {
+    "known": {
+        "share": Key(float, "part of the sample that is learned from, such as 0.5; errors count on the rest"),
+        "base": Key(Path, "weights of --model that were neither trained nor selected on the sample"),
+        "says": Key(str, "where base or scores come from, in words: part of the certificate"),
+        "helper": Key(str, "module:function that makes a network of the share, or weights made of it alone"),
+        "encoder": Key(str, "module:factory of a frozen map of pictures, rows or texts in front of all"),
+        "class-names": Key(str, "with an encoder of texts: names of the classes, with commas"),
+        "scores": Key(list[Path], "declared scores, .npy or .safetensors; again for every table there is"),
+    },
+    "claim": {
+        "loss": Key(
+            str, "class:C, confused:C:D, false-alarm:C, top:K, cost-above:L:COSTS or missed", "wrong"
+        ),
+        "on": Key(
+            str,
+            "answered:T, predicted:C, 'each class', 'each group', 'one row a cluster' or 'any row of a "
+            "cluster'",
+            "all",
+        ),
+        "by-class": Key(bool, "true bounds the error on every class too; all of these hold at once", False),
+        "order": Key(str, "rows (a hash chooses the known share) or file (the first rows: time)", "rows"),
+        "clusters": Key(Path, "number of each row's cluster (.npy), where clusters are the draws: patients"),
+        "groups": Key(Path, "number of each row's group (.npy)"),
+        "input-range": Key(
+            str, "LOW:HIGH of all stored values that can occur: certifies the network (C-12a)"
+        ),
+    },
+    "run": {
+        "effort": Key(str, "quick (no training), standard or max, in place of --minutes", "standard"),
+        "device": Key(str, "cpu or cuda, where networks are trained; errors count on the CPU", "cpu"),
+        "engine": Key(str, "local (processes of this machine) or ray: counts errors in parallel"),
+        "workers": Key(int, "processes of the engine"),
+        "address": Key(str, "of a Ray cluster, such as auto"),
+        "data-folder": Key(Path, "folder that holds the named dataset"),
+    },
+}
+"""Keys of the three options of certify that are tables."""
+
+
+def keys_of(table: str, title: str) -> Any:
+    """The option of a table: ``KEY=VALUE``, as often as there are keys."""
+    shown = [
+        f"{key}: {each.words}{f' (default: {each.default})' if isinstance(each.default, str) else ''}."
+        for key, each in KEYS[table].items()
+    ]
+    return Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="\n\n".join((title, *shown)), callback=_with_file),
+    ]
+
+
+def _with_file(context: typer.Context, parameter: typer.CallbackParam, given: list[str] | None) -> list[str]:
+    """Pairs of the command line, on top of those of the config file."""
+    pairs = given or []
+    keys = {pair.partition("=")[0] for pair in pairs}
+    below = (context.default_map or {}).get(parameter.name or "", [])
+    return [*(pair for pair in below if pair.partition("=")[0] not in keys), *pairs]
+
+
+Known = keys_of("known", "Fixed without the counted examples.")
+Claim = keys_of("claim", "Error that is bounded, and on which examples.")
+Run = keys_of("run", "Settings that no claim depends on.")
+
+
+def pairs_of(table: Mapping[str, Any]) -> Iterator[str]:
+    """Pairs of a table of a config file, as they stand on the command line."""
+    for key, value in table.items():
+        for each in value if isinstance(value, list) else [value]:
+            text = str(each).lower() if isinstance(each, bool) else str(each)
+            yield f"{key.replace('_', '-')}={text}"
+
+
+def read_keys(table: str, pairs: list[str] | None) -> dict[str, Any]:
+    """All keys of a table, with underscores, each with its value or default.
+
+    Example:
+        >>> read_keys("run", ["effort=quick"])["effort"]
+        'quick'
+    """
+    keys = KEYS[table]
+    found: dict[str, Any] = {key: each.default for key, each in keys.items()}
+    for pair in pairs or []:
+        key, is_pair, text = pair.partition("=")
+        if key not in keys or not is_pair:
+            (nearest,) = difflib.get_close_matches(key, keys, n=1, cutoff=0.0)
+            wrong = f"--{table} has no key {key!r}" if is_pair else f"--{table} takes KEY=VALUE, not {pair!r}"
+            raise UsageError(f"{wrong}; did you mean {nearest}=...? Its keys: {', '.join(keys)}.")
+        is_list = keys[key].kind == list[Path]
+        found[key] = [*(found[key] or []), Path(text)] if is_list else _read_value(table, key, text)
+    return {key.replace("-", "_"): value for key, value in found.items()}
+
+
+def _read_value(table: str, key: str, text: str) -> Any:
+    kind = KEYS[table][key].kind
+    try:
+        return {"true": True, "false": False}[text] if kind is bool else kind(text)
+    except (KeyError, ValueError) as error:
+        form = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
+        raise UsageError(f"--{table} {key}=... is {form}. Got {text!r}.") from error
 
 
 def start_engine(
@@ -129,6 +229,6 @@ def start_engine(
 
     if kind is None:
         if workers is not None or address is not None:
-            raise UsageError("--workers and --address belong to --engine: give it too.")
+            raise UsageError("workers and address belong to an engine: give it too.")
         return nullcontext()
     return open_engine(kind, workers=workers, address=address)

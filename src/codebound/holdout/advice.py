@@ -5,17 +5,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from codebound.bounds.facts import MAX_N, LookFacts, OccamFacts, PickedFacts, check_delta
-from codebound.bounds.held_out import looked_risk
+from codebound.bounds.held_out import looked_risk, picked_risk
 from codebound.bounds.numerics import log_binomial_cdf
 from codebound.bounds.occam import occam_binomial
-from codebound.bounds.picked import picked_risk
+from codebound.bounds.risk import MAX_N, LookFacts, OccamFacts, PickedFacts, check_delta
 from codebound.run.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SHARES = tuple(i / 20 for i in range(2, 11))
 """Shares of the labels that may be held out: so far the guess of the error is not stretched by much."""
@@ -29,11 +24,7 @@ _MOST_LABELS = 10**8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """Known or guessed numbers before the labels are spent.
-
-    ``error`` is a guess of the error on new data after learning from all n labels; ``looks`` networks are
-    fixed before the first is tried; a message of so many bits or a number of picks may be in sight.
-    """
+    """Known or guessed numbers before the labels are spent: the error is that after learning from all n."""
 
     n: int
     error: float
@@ -66,10 +57,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to spend the labels: its certified error, if the guess is right and the draw is fair.
-
-    In eight draws of ten or more that is ``low`` to ``high``; ``held_out`` labels are not learned from.
-    """
+    """One way to spend the labels: its certified error, in eight draws of ten ``low`` to ``high``."""
 
     name: str
     expected: float
@@ -91,14 +79,13 @@ class Advice:
     needed: dict[str, int | None]
 
 
-def advise(situation: Situation, *, target: float | None = None) -> Advice:
-    """Compares the ways to spend labels.
+def plan(situation: Situation, *, target: float | None = None) -> Advice:
+    """Compare the ways to spend labels; with a target, compute the labels that each needs.
 
-    Nothing here is a guarantee: the bounds are exact, the error that they are computed for is a guess. With a
-    target the labels that it needs are computed too.
+    Nothing here is a guarantee: the bounds are exact, the error that they are computed for is a guess.
 
     Example:
-        >>> found = advise(Situation(n=1000, error=0.05))
+        >>> found = plan(Situation(n=1000, error=0.05))
         >>> found.ways[0].name, found.ways[0].held_out
         ('hold-out', 350)
     """
@@ -107,18 +94,21 @@ def advise(situation: Situation, *, target: float | None = None) -> Advice:
     is_asked = {"message": situation.bits is not None, "picks": situation.picks is not None}
     ways = [_evaluate(name, situation) for name in WAYS if is_asked.get(name, True)]
     held_out = ways[0].expected
+
+    def most(name: str, what: str, limit: int) -> int | None:
+        """The largest message, or number of picks, that is as good as the best hold-out set."""
+
+        def loses(number: int) -> bool:
+            return _evaluate(name, replace(situation, **{what: number})).expected > held_out
+
+        found = bisect_left(range(limit + 1), True, key=loses) - 1
+        return None if found < 0 else found
+
     return Advice(
         ways=tuple(sorted(ways, key=lambda each: each.expected)),
-        most_bits=_most(
-            lambda bits: _evaluate("message", replace(situation, bits=bits)).expected <= held_out, 10**9
-        ),
-        most_picks=_most(
-            lambda picks: _evaluate("picks", replace(situation, picks=picks)).expected <= held_out,
-            situation.n,
-        ),
-        needed={}
-        if target is None
-        else {way.name: _labels_needed(situation, way.name, target) for way in ways},
+        most_bits=most("message", "bits", 10**9),
+        most_picks=most("picks", "picks", situation.n),
+        needed={way.name: _labels_needed(situation, way.name, target) for way in ways if target is not None},
     )
 
 
@@ -157,12 +147,6 @@ def _evaluate(name: str, situation: Situation) -> Way:
 def _quantile(n: int, p: float, tail: float) -> int:
     """Fewest errors that are not exceeded with probability ``tail``."""
     return bisect_left(range(n), True, key=lambda errors: log_binomial_cdf(errors, n, p) >= math.log(tail))
-
-
-def _most(is_enough: Callable[[int], bool], most: int) -> int | None:
-    """The largest number with a property that is lost on the way up; None if 0 has it not."""
-    found = bisect_left(range(most + 1), True, key=lambda number: not is_enough(number)) - 1
-    return None if found < 0 else found
 
 
 def _labels_needed(situation: Situation, name: str, target: float) -> int | None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codebound.bounds.facts import check_delta
 from codebound.bounds.monitoring import Mixture
+from codebound.bounds.risk import check_delta
 from codebound.holdout.answers import label_of, parse_csv, read_table, split_spec
 from codebound.holdout.ledger import Ledger, read_lines, require_latest, sole_writer, write_ledger
-from codebound.holdout.units import CLAIMS, parse_answer_loss, units_of
+from codebound.holdout.units import parse_answer_loss, require_claim, units_of
 from codebound.run.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -59,12 +59,9 @@ class WatchTerms:
         loss = parse_answer_loss(self.loss)
         if loss[0] == "precision":
             raise UsageError("a watch needs a loss other than precision.")
-        if (self.cluster is None) != (self.claim is None) or self.claim not in (None, *CLAIMS):
-            raise UsageError(f"clusters need a claim ({', '.join(CLAIMS)}), and a claim needs clusters.")
+        require_claim(self.cluster, self.claim)
         if (self.group is None) != (not self.groups) or len(set(self.groups)) < len(self.groups):
-            raise UsageError(
-                "groups need a column and all their names, none twice, before the stream begins."
-            )
+            raise UsageError("groups need a column and all names, none twice, before the stream begins.")
         return {
             "kind": "watch",
             "version": 1,
@@ -82,14 +79,7 @@ class WatchTerms:
 
 @dataclass(slots=True)
 class Watch:
-    """A stream of outcomes with an alarm, kept in a file.
-
-    Attributes:
-        path: The file; it is read again at every update, so nothing is lost if the process is killed.
-        ledger: Its lines.
-        overall: The alarm for all units.
-        groups: The alarm of each group.
-    """
+    """A stream of outcomes with an alarm for all units and one for each group, kept in a file."""
 
     path: Path
     ledger: Ledger
@@ -154,14 +144,9 @@ class Watch:
         return self.overall.upper_limit()
 
     def update(self, outcomes: Iterable[int], groups: Sequence[str] | None = None) -> int | None:
-        """Take new outcomes in their order; they are on the disk (some 20 ms) before the alarm is heard.
+        """Take new outcomes, 1 where it was wrong, and return the label of the alarm, if any.
 
-        Args:
-            outcomes: 1 where the classifier was wrong (or a cluster was lost), 0 where not.
-            groups: Group of each outcome.
-
-        Returns:
-            The label at which the alarm was raised, or None.
+        They are on the disk (some 20 ms) before the alarm is heard.
         """
         new = np.asarray(list(outcomes))
         if new.ndim != 1 or not np.isin(new, (0, 1)).all():
@@ -172,15 +157,12 @@ class Watch:
         return self.alarm_at
 
     def follow(self, table: AnswerTable, label: str, answers: str | None = None) -> int:
-        """Take the rows of a stream that are new.
+        """Take the rows of a stream that are new, and return the number of new units.
 
         Args:
             table: The whole stream so far, in order.
             label: Column of labels; or of outcomes, if there are no answers.
             answers: Column of answers.
-
-        Returns:
-            The number of new units.
         """
         found, known = self._sequences(table, label, answers), self._known()
         for new, old in zip(found, known, strict=True):
@@ -201,9 +183,7 @@ class Watch:
     def extend(self, table: AnswerTable, label: str, answers: str | None = None) -> int | None:
         """Take rows that are all new; return the label at which the alarm was raised, or None."""
         if self.ledger.seal["clusters"] is not None:
-            raise UsageError(
-                "rows of clusters are read from a file, where one can see which cluster goes on."
-            )
+            raise UsageError("rows of clusters are read from a file, which shows which cluster goes on.")
         self._append(self._sequences(table, label, answers))
         return self.alarm_at
 

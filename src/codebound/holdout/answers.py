@@ -32,12 +32,7 @@ _LABEL_NAMES = ("label", "y", "target")
 
 @dataclass(frozen=True, slots=True)
 class AnswerTable:
-    """Labels and answers, a column each.
-
-    Attributes:
-        name: The file, for messages and the seal.
-        columns: Canonical cells by the name of the column.
-    """
+    """Labels and answers, a column of canonical cells each; the name is the file."""
 
     name: str
     columns: Mapping[str, tuple[str, ...]]
@@ -61,10 +56,6 @@ class AnswerTable:
                 "which needs one in every row. Fill it in, or leave the row out before the seal."
             )
         return cells
-
-    def name_of(self, sha256: str) -> str | None:
-        """Return the name of the column with a hash."""
-        return next((name for name, cells in self.columns.items() if column_sha256(cells) == sha256), None)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -157,15 +148,7 @@ def as_table(data: object, *, name: str = IN_MEMORY) -> AnswerTable:
 
 
 def read_table(path: Path, *, is_growing: bool = False) -> AnswerTable:
-    """Read a CSV, TSV or NPZ file.
-
-    Args:
-        path: The file.
-        is_growing: Whether somebody still writes to it: a last row that is not whole is left for later.
-
-    Raises:
-        DataError: It is missing, damaged or cut in the middle of a row.
-    """
+    """Read a CSV, TSV or NPZ file; if it is growing, a last row that is not whole is left for later."""
     try:
         require_file(path)
         if path.suffix.lower() == ".npz":
@@ -237,10 +220,6 @@ def _texts(values: Any, key: str) -> list[str]:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
     if value is None:
         return ""
-    if isinstance(value, float):
-        return repr(value)
     return str(int(value)) if isinstance(value, int) else str(value)

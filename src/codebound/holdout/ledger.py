@@ -11,12 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.facts import LookFacts
 from codebound.bounds.held_out import ladder_bits, sorted_answer_bits
-from codebound.bounds.risk import count_of
+from codebound.bounds.risk import LookFacts, count_of
 from codebound.run.errors import FormatError, UsageError
-from codebound.run.files import make_folder, read_json, replace_file, require_file
-from codebound.run.store import hold_lock, lock_beside
+from codebound.run.files import hold_lock, lock_beside, make_folder, read_json, replace_file, require_file
 from codebound.sample.formats.catalogue import cache_folder
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     Line = Mapping[str, Any]
 
 SUFFIX = ".ledger.jsonl"
-WATCH_SUFFIX = ".watch.jsonl"
 _FIRST = "0" * 64
 _STATEMENT = {
     "look": ("column",),

@@ -10,16 +10,16 @@ import numpy as np
 from codebound.holdout.answers import AnswerTable, as_table, split_spec
 from codebound.run.errors import UsageError
 from codebound.run.extensions import reader
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 
 if TYPE_CHECKING:
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 
 def dataset_table(spec: str) -> AnswerTable:
     """Return the test part of a dataset by name, or of a folder: inputs ``x`` and labels ``y``."""
     spec = spec.removesuffix(":y")  # so a seal names its labels
-    sample = load_dataset(spec, role="test")
+    sample = load_sample(spec, role="test")
     return AnswerTable(spec, as_table({"x": np.asarray(sample.x), "y": _names(sample, sample.y)}).columns)
 
 
@@ -38,7 +38,7 @@ def answer_by_network(spec: str, weights: Path, *, model: str | None = None) -> 
 
     file = split_spec(spec)[0]
     is_npz = file.suffix.lower() == ".npz"
-    sample = load_dataset(str(file) if is_npz else spec.removesuffix(":y"), role="test")
+    sample = load_sample(str(file) if is_npz else spec.removesuffix(":y"), role="test")
     if weights.suffix == ".cbound":
         network = decode(weights)
     elif model is not None:
@@ -54,5 +54,5 @@ def answer_by_network(spec: str, weights: Path, *, model: str | None = None) -> 
     return [name if clear else "" for name, clear in zip(names, is_clear.tolist(), strict=True)]
 
 
-def _names(sample: Dataset, labels: np.ndarray) -> list[str]:
+def _names(sample: Sample, labels: np.ndarray) -> list[str]:
     return [sample.class_names[each] if sample.class_names else str(each) for each in labels.tolist()]

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from codebound.bounds.facts import LookFacts, check_delta
 from codebound.bounds.held_out import ladder_bits, looked_risk
-from codebound.bounds.risk import count_of
+from codebound.bounds.risk import LookFacts, check_delta, count_of
 from codebound.holdout.answers import (
     AnswerTable,
     as_number,
@@ -33,7 +32,7 @@ from codebound.holdout.ledger import (
     sole_writer,
     write_ledger,
 )
-from codebound.holdout.units import CLAIMS, parse_answer_loss, units_of
+from codebound.holdout.units import parse_answer_loss, require_claim, units_of
 from codebound.run.errors import CertificateError, DataError, UsageError
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ class Abstention:
     """A search for a threshold above which answers are right often enough.
 
     Attributes:
-        column: Answers.
-        scores: Numbers; a row is answered where its score is at least the threshold.
+        column, scores: Answers; and numbers: a row is answered where its score is at least the threshold.
         risk: Share of wrong answers among those given that is allowed.
         thresholds: Falling numbers, the safest first. The first one decides if any is found, so enough rows
             should be answered there.
@@ -123,21 +121,15 @@ class Plan:
     def __post_init__(self) -> None:
         if check_delta(self.delta) > 0.5:
             raise UsageError(f"`delta` is a failure probability of at most 1/2. Got {self.delta}.")
-        if (self.cluster is None) != (self.claim is None) or self.claim not in (None, *CLAIMS):
-            choices = "; ".join(f"{key}: {words}" for key, words in CLAIMS.items())
-            raise UsageError(
-                f"clusters need a claim, and a claim needs clusters ({choices}). Got "
-                f"cluster={self.cluster!r}, claim={self.claim!r}."
-            )
+        require_claim(self.cluster, self.claim)
         if isinstance(self.looks, int) and not 1 <= self.looks <= MOST_LOOKS:
             raise UsageError(f"`looks` counts statements, from 1 on, or is open. Got {self.looks}.")
         if self.target is not None and not 0.0 < self.target < 1.0:
             raise UsageError(f"`target` is an error strictly between 0 and 1. Got {self.target}.")
         if not 0.0 <= self.margin < 1.0:
             raise UsageError(f"`margin` is a difference of errors from 0 to below 1. Got {self.margin}.")
-        if self.tell not in (None, "exact", "levels", "pass") or (
-            self.tell == "pass" and self.target is None
-        ):
+        ways = (None, "exact", "levels", *(["pass"] if self.target is not None else []))
+        if self.tell not in ways:
             raise UsageError(f"`tell` is exact, levels, or pass with a target. Got {self.tell!r}.")
 
 
@@ -217,14 +209,12 @@ def units_of_seal(table: AnswerTable, seal: Mapping[str, Any]) -> Units:
             continue
         columns[what] = table.cells(sealed["column"])
         if column_sha256(columns[what]) != sealed["sha256"]:
-            size = (
-                f"it has {len(table)} rows, and {seal['rows']} were sealed"
-                if len(table) != seal["rows"]
-                else ""
-            )
+            changed = "cells were changed, or rows moved"
+            if len(table) != seal["rows"]:
+                changed = f"it has {len(table)} rows, and {seal['rows']} were sealed"
             raise DataError(
-                f"{table.name}: the {what} column {sealed['column']!r} is not what was sealed"
-                f" ({size or 'cells were changed, or rows moved'}). Statements are about sealed rows only."
+                f"{table.name}: the {what} column {sealed['column']!r} is not what was sealed ({changed}). "
+                "Statements are about sealed rows only."
             )
     clusters = seal["clusters"] or {}
     return units_of(
@@ -257,22 +247,10 @@ def _seal_record(table: AnswerTable, label: str, plan: Plan) -> tuple[dict[str, 
         "version": 1,
         "data": f"{table.name}:{label}"[:MOST_LETTERS],
         "rows": len(table),
-        "label": {"column": label, "is": plan.label_is, "sha256": column_sha256(labels)},
+        "label": _column(label, labels) | {"is": plan.label_is},
         "inputs": _inputs(table, plan),
-        "groups": groups
-        and {
-            "column": plan.group,
-            "sha256": column_sha256(groups),
-            "names": list(units.names),
-            "sizes": sizes,
-        },
-        "clusters": clusters
-        and {
-            "column": plan.cluster,
-            "sha256": column_sha256(clusters),
-            "claim": plan.claim,
-            "units": units.size,
-        },
+        "groups": groups and _column(plan.group, groups) | {"names": list(units.names), "sizes": sizes},
+        "clusters": clusters and _column(plan.cluster, clusters) | {"claim": plan.claim, "units": units.size},
         "loss": loss,
         "n": n,
         "delta": float(plan.delta),
@@ -282,11 +260,11 @@ def _seal_record(table: AnswerTable, label: str, plan: Plan) -> tuple[dict[str, 
 
 
 def _inputs(table: AnswerTable, plan: Plan) -> dict[str, Any] | None:
-    name = plan.inputs or (
-        "x" if "x" in table.columns and not table.name.endswith((".csv", ".tsv")) else None
-    )
+    name = plan.inputs
     if name is None:
-        return None
+        if "x" not in table.columns or table.name.endswith((".csv", ".tsv")):
+            return None
+        name = "x"
     cells = table.cells(name)
     copies = len(cells) - len(set(cells))
     if _MOST_COPIES * copies > len(cells) and not plan.allow_copies:
@@ -296,7 +274,11 @@ def _inputs(table: AnswerTable, plan: Plan) -> dict[str, Any] | None:
             "name what belongs together (cluster). Where they are independent draws that happen to be equal, "
             "declare that (allow_copies)."
         )
-    return {"column": name, "sha256": column_sha256(cells), "copies": copies}
+    return _column(name, cells) | {"copies": copies}
+
+
+def _column(name: str | None, cells: Sequence[str]) -> dict[str, Any]:
+    return {"column": name, "sha256": column_sha256(cells)}
 
 
 def count_strangers(ledger: Ledger, table: AnswerTable) -> dict[str, int]:
@@ -343,14 +325,10 @@ def _planned(table: AnswerTable, label: str, plan: Plan, record: Mapping[str, An
         require_fitting(statement, record)
     keys = [key_of(each) for each in planned]
     if len(set(keys)) < len(keys):
-        raise UsageError(
-            "a statement is planned twice: two columns have the same cells, or one is named twice."
-        )
+        raise UsageError("a statement is planned twice: two columns have the same cells, or the same name.")
     looks = None if plan.looks == "open" else plan.looks or max(1, len(planned))
     if looks is None and planned:
-        raise UsageError(
-            "a plan without an end (open) lists no statement: later ones cost more, by their number."
-        )
+        raise UsageError("a plan without an end (open) lists no statement: later ones cost more.")
     if looks is not None and len(planned) > looks:
         raise UsageError(f"{len(planned)} statements are planned, and looks={looks} allows no more.")
     return {"planned": planned, "looks": looks}

@@ -6,9 +6,8 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.facts import LookFacts
 from codebound.bounds.held_out import looked_risk
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import LookFacts, percent
 from codebound.holdout.units import CLAIMS, describe_loss
 
 if TYPE_CHECKING:

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codebound.bounds.held_out import looked_risk
-from codebound.bounds.lengths import log2_up
+from codebound.bounds.occam import log2_up
 from codebound.bounds.paired import LEAST_DELTA, PairedFacts, not_worse
 from codebound.bounds.paired import better as compare_pairs
 from codebound.bounds.selective import SelectiveFacts, choose_with_share
 from codebound.holdout.answers import IN_MEMORY, AnswerTable, as_table, column_sha256, numbers_of, split_spec
-from codebound.holdout.ledger import checked, key_of, read_sealed, sole_writer, write_ledger
+from codebound.holdout.ledger import SUFFIX, checked, key_of, read_sealed, sole_writer, write_ledger
 from codebound.holdout.seals import (
     Abstention,
+    Plan,
     abstain_statement,
     better_statement,
     require_fitting,
+    seal,
     sealed_table,
     units_of_seal,
 )
@@ -29,7 +31,7 @@ from codebound.run.errors import DataError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codebound.bounds.facts import LookFacts
+    from codebound.bounds.risk import LookFacts
     from codebound.holdout.ledger import Ledger, Line
     from codebound.holdout.units import Mask, Units
 
@@ -247,7 +249,7 @@ def _compared(a_only: int, b_only: int, n: int, level: LookFacts, margin: float)
         return {**found, "shown": False, "limit": None if margin else -1.0}
     facts = PairedFacts(a_only=a_only, b_only=b_only, n=n, delta=delta)
     if margin:
-        return {**found, "shown": not_worse(facts, margin).is_not_worse, "limit": None}
+        return {**found, "shown": not_worse(facts, margin), "limit": None}
     limit = compare_pairs(facts)
     return {**found, "shown": limit.is_better, "limit": limit.limit + 0.0}
 
@@ -269,3 +271,27 @@ def _thresholds(
     if chosen is not None:
         share = max(0.0, math.nextafter(1.0 - upper_limit(n - answered[chosen], n, shared), 0.0))
     return {"answered": answered, "wrong": wrong, "n": n, "chosen": chosen, "share": share}
+
+
+def faithful(
+    inputs: object,
+    original: str,
+    compressed: str,
+    *,
+    delta: float = 0.05,
+    out: Path | None = None,
+) -> Ledger:
+    """Bound how often a compressed classifier answers unlike the original one: one sealed look.
+
+    Args:
+        inputs: Answers of both, on inputs that took no part in making or choosing the compressed one. No
+            labels are needed.
+        original, compressed: Columns of answers.
+        delta: Failure probability.
+        out: The ledger, a new file.
+    """
+    table = as_table(inputs, name="answers")
+    path = out or Path(Path(table.name).stem + SUFFIX)
+    plan = Plan(look=(compressed,), delta=delta, label_is="answers")
+    ledger = seal(table, plan, label=original, out=path)
+    return look(ledger.path, compressed, data=table)

@@ -30,6 +30,15 @@ _SAYS = {
 }
 
 
+def require_claim(cluster: str | None, claim: str | None) -> None:
+    """Refuse clusters without a claim, and a claim without clusters."""
+    if (cluster is None) != (claim is None) or claim not in (None, *CLAIMS):
+        choices = "; ".join(f"{key}: {words}" for key, words in CLAIMS.items())
+        raise UsageError(
+            f"clusters need a claim, and a claim needs clusters ({choices}). Got {cluster=}, {claim=}."
+        )
+
+
 class Masks(NamedTuple):
     """Rows that a loss is about, and those among them that are lost."""
 
@@ -69,16 +78,7 @@ def describe_loss(loss: Sequence[str], *, differs: bool = False) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Labelled rows, and how they become units.
-
-    Attributes:
-        labels: Canonical cells.
-        loss: Words of the loss.
-        groups: Cells of the group column.
-        names: All groups, in order.
-        clusters: Number of the cluster of each row.
-        stands: Rows that stand for their clusters.
-    """
+    """Labelled rows, and how they become units: clusters by number, and the rows that stand for them."""
 
     labels: tuple[str, ...]
     loss: Sequence[str]
@@ -180,8 +180,3 @@ def _standing(codes: NDArray[np.int64], salt: str) -> Mask:
     stands = np.zeros(len(codes), dtype=bool)
     stands[list(best.values())] = True
     return stands
-
-
-def bins_of(loss: Sequence[str]) -> int:
-    """Return the number of bins into which an exact look sorts the units."""
-    return 3 if loss[0] == "precision" else 2

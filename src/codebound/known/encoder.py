@@ -21,14 +21,12 @@ from codebound.bounds.risk import count_of
 from codebound.known.provenance import Origin, count_seen, origin_of_parts, require_unseen
 from codebound.run.errors import CodeboundError, DataError, ModelError, UsageError
 from codebound.run.extensions import import_named
-from codebound.run.files import make_folder, write_atomically
+from codebound.run.files import content_key, make_folder, source_sha256, write_atomically
 from codebound.run.progress import Progress, silent
-from codebound.run.store import content_key, source_sha256
-from codebound.sample.dataset import Dataset, Scaling, reading_options
+from codebound.sample.dataset import LICENCE, Made, Sample, Scaling, reading_options
 from codebound.sample.formats.catalogue import cache_folder
 from codebound.sample.formats.texts import Texts, load_texts
-from codebound.sample.load import load_dataset
-from codebound.sample.made import LICENCE, Made
+from codebound.sample.load import load_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +59,6 @@ class Encoder:
         licence: Under which its weights come.
         origin: What it was made from, in words.
         takes_texts: Whether inputs are texts.
-        made_from: How many of the first units of the sample it was made of.
         seen: Digests of the inputs that it was made of, as ``sample.dataset.seen_rows`` makes them.
     """
 
@@ -71,14 +68,13 @@ class Encoder:
     licence: str = "unknown"
     origin: str = ""
     takes_texts: bool = False
-    made_from: int = 0
     seen: NDArray[np.uint64] = field(default_factory=lambda: Origin().rows, repr=False)
 
     @property
     def made(self) -> Made:
         """Entry of a header."""
         by = f"{self.name}{LICENCE}{self.licence})"
-        return Made(by, self.origin or "unknown data", self.made_from, self.sha256)
+        return Made(by, self.origin or "unknown data", 0, self.sha256)
 
     @torch.no_grad()
     def rows(self, batch: Tensor | Sequence[str]) -> NDArray[np.generic]:
@@ -107,15 +103,15 @@ class Encoder:
         sample: Any,
         *,
         role: str = "train",
-        like: Dataset | None = None,
+        like: Sample | None = None,
         device: str | torch.device = "cpu",
         batch: int = _ROWS,
         progress: Progress = silent,
-    ) -> Dataset:
+    ) -> Sample:
         """The sample as the table of its encoded inputs, in the same order.
 
         Args:
-            sample: A Dataset or Texts, or whatever ``certify`` takes; for an encoder of texts a pair of texts
+            sample: A Sample or Texts, or whatever ``certify`` takes; for an encoder of texts a pair of texts
                 and labels, a data frame with a column called label, or what ``load_texts`` takes.
             role: What it may be used for, unless it says so itself.
             like: A table of the same encoder, whose classes it has.
@@ -128,7 +124,7 @@ class Encoder:
             ModelError: What it makes of an input depends on the other inputs of a batch.
             CertificateError: It has seen some of these very inputs.
         """
-        if not isinstance(sample, Dataset | Texts):
+        if not isinstance(sample, Sample | Texts):
             sample = self.read(sample, role=role, like=like)
         if not isinstance(sample, Texts):
             self._require_unseen(sample)
@@ -145,19 +141,17 @@ class Encoder:
         return self.as_table(np.concatenate(parts), sample)
 
     def read(
-        self, source: Any, *, role: str = "train", like: Dataset | None = None, folder: Path | None = None
-    ) -> Dataset | Texts:
+        self, source: Any, *, role: str = "train", like: Sample | None = None, folder: Path | None = None
+    ) -> Sample | Texts:
         """Texts or a sample, whichever it takes, with the classes of another table."""
         known = {} if like is None else reading_options(like)
         if self.takes_texts:
             of_texts = {name: known[name] for name in ("classes", "class_names") if name in known}
             return load_texts(source, role=role, **of_texts)
-        return load_dataset(source, role=role, folder=folder, **known)
+        return load_sample(source, role=role, folder=folder, **known)
 
-    def _require_unseen(self, sample: Dataset) -> None:
+    def _require_unseen(self, sample: Sample) -> None:
         """Refuses a sample of which it saw an input; in test data a few may be equal by chance."""
-        if self.made_from:
-            return
         origin = Origin(rows=self.seen)
         if sample.role == "test" and _MOST_SEEN * count_seen(origin, sample) <= sample.n:
             return
@@ -181,15 +175,15 @@ class Encoder:
         return bool(apart.max() <= 1 and apart.mean() <= _MOVED)
 
     def makes_table(
-        self, sample: Dataset | Texts, rows: NDArray[np.generic], *, device: str | torch.device
+        self, sample: Sample | Texts, rows: NDArray[np.generic], *, device: str | torch.device
     ) -> bool:
         """Return True if stored rows are of this encoder. It looks at the first, middle and last."""
         places = {0, sample.n // 2, sample.n - 1}
         return all(self.makes(_inputs(sample, at, at + 1, device), rows[at]) for at in places)
 
-    def as_table(self, rows: NDArray[np.generic], sample: Dataset | Texts) -> Dataset:
+    def as_table(self, rows: NDArray[np.generic], sample: Sample | Texts) -> Sample:
         """Rows of a sample, with its labels."""
-        return Dataset(
+        return Sample(
             name=f"{sample.name}:{self.name}",
             role=sample.role,
             x=rows,
@@ -205,7 +199,7 @@ class Encoder:
 
 
 def _inputs(
-    sample: Dataset | Texts, start: int, stop: int, device: str | torch.device
+    sample: Sample | Texts, start: int, stop: int, device: str | torch.device
 ) -> Tensor | tuple[str, ...]:
     if isinstance(sample, Texts):
         return sample.texts[start:stop]
@@ -230,13 +224,7 @@ def quantise_rows(features: NDArray[np.float64], name: str) -> NDArray[np.uint8]
 
 
 class Encoded(nn.Module):
-    """A network with its encoder in front: takes texts, or inputs scaled as those of the sample.
-
-    Args:
-        encoder: The encoder.
-        network: What was certified on its table; one that was learned from picks takes rows as stored.
-        takes_stored: Whether it does.
-    """
+    """A network with its encoder in front: takes texts, or inputs scaled as those of the sample."""
 
     def __init__(self, encoder: Encoder, network: nn.Module, *, takes_stored: bool) -> None:
         super().__init__()
@@ -301,13 +289,13 @@ def load_table(
     *,
     role: str = "train",
     folder: Path | None = None,
-    like: Dataset | None = None,
+    like: Sample | None = None,
     device: str | torch.device = "cpu",
     progress: Progress = silent,
-) -> Dataset:
+) -> Sample:
     """A sample as the table of its encoded inputs; what was encoded before is read from the cache.
 
-    ``spec`` and ``role`` are those of ``load_dataset``, or of ``load_texts`` for an encoder of texts; named
+    ``spec`` and ``role`` are those of ``load_sample``, or of ``load_texts`` for an encoder of texts; named
     datasets are looked for in ``folder``; classes and columns are those of the sample that it is ``like``.
     """
     raw = encoder.read(spec, role=role, like=like, folder=folder)
@@ -315,8 +303,8 @@ def load_table(
 
 
 def encode_sample(
-    encoder: Encoder, raw: Dataset | Texts, *, device: str | torch.device = "cpu", progress: Progress = silent
-) -> Dataset:
+    encoder: Encoder, raw: Sample | Texts, *, device: str | torch.device = "cpu", progress: Progress = silent
+) -> Sample:
     """The table of a sample, from the cache where it is there."""
     scaling = None if isinstance(raw, Texts) else repr(raw.scaling)
     key = content_key({"encoder": encoder.sha256, "inputs": raw.sha256, "scaling": scaling})
@@ -350,7 +338,7 @@ def _write_cache(path: Path, rows: NDArray[np.generic]) -> None:
         return
 
 
-def save_table(path: Path, table: Dataset) -> None:
+def save_table(path: Path, table: Sample) -> None:
     """Writes a table as an .npz file with x and y, which both programs read.
 
     Raises:
@@ -365,7 +353,7 @@ def save_table(path: Path, table: Dataset) -> None:
     write_atomically(path, content.getvalue())
 
 
-def describe_differences(table: Dataset, other: Dataset) -> str:
+def describe_differences(table: Sample, other: Sample) -> str:
     """Differences of another table of the same inputs, in words."""
     if table.x.shape != other.x.shape or other.x.dtype != np.uint8:
         return f"another table: {other.x.shape} {other.x.dtype}, not {table.x.shape} uint8"

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from codebound.run.errors import CertificateError
+from codebound.run.errors import CertificateError, UsageError
 from codebound.run.tensor_files import state_sha256, state_tensors
 from codebound.sample.dataset import seen_rows
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 _NONE = np.zeros(0, dtype=np.uint64)
 
@@ -86,14 +86,8 @@ def origin_of_parts(module: nn.Module) -> Origin:
     return Origin(",".join(hashes), False, np.unique(np.concatenate([_NONE, *rows])))
 
 
-def count_seen(origin: Origin, sample: Dataset, *, given: Dataset | None = None) -> int:
-    """Number of inputs that a network is known to have seen.
-
-    Args:
-        origin: What is known of the network.
-        sample: The sample.
-        given: What the network may know: an input that was drawn there too is no sign of anything.
-    """
+def count_seen(origin: Origin, sample: Sample, *, given: Sample | None = None) -> int:
+    """Number of inputs that a network is known to have seen, without those that it was given to know."""
     if origin.has_seen(sample.sha256):
         return sample.n
     if not len(origin.rows):
@@ -103,16 +97,9 @@ def count_seen(origin: Origin, sample: Dataset, *, given: Dataset | None = None)
 
 
 def require_unseen(
-    origin: Origin, sample: Dataset, *, who: str, advice: str, given: Dataset | None = None
+    origin: Origin, sample: Sample, *, who: str, advice: str, given: Sample | None = None
 ) -> None:
     """Refuses a network that is known to have seen an input of a sample, in whatever order or company.
-
-    Args:
-        origin: What is known of the network.
-        sample: What must be unseen.
-        who: The network, in words.
-        advice: What to do instead.
-        given: What it may know.
 
     Raises:
         CertificateError: It has seen some; labels or not, the bound would not hold.
@@ -123,3 +110,49 @@ def require_unseen(
         raise CertificateError(
             f"{who} was trained on {saw}, and must not have seen any: the bound would not hold. {advice}"
         )
+
+
+MAX_WORDS = 200
+BASE_FILE = "base.safetensors"
+"""Name of the base in a certificate's folder. Only a base that its claim trains has seen the sample."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pretrained:
+    """A network that was neither trained nor selected on the sample; whoever makes one declares that.
+
+    Attributes:
+        says: Where it comes from, in words.
+        zeroed: Tensors of its last layer that start at zero, because it had none that fit.
+        same_data: Data of the name of the sample, where its training folder says that it has seen such.
+    """
+
+    network: nn.Module
+    says: str
+    zeroed: tuple[str, ...] = ()
+    same_data: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.says.strip() or len(self.says) > MAX_WORDS or not self.says.isprintable():
+            raise UsageError(
+                f"a base is described in one line of 1 to {MAX_WORDS} characters, such as 'trained on "
+                f"Fashion-MNIST'. Got {self.says!r:.80}."
+            )
+
+    @property
+    def name(self) -> str:
+        """Its name in a certificate."""
+        zeroed = "; its last layer starts at zero" if self.zeroed else ""
+        shared = f"; trained on {self.same_data[:60]!r}, data of the same name: none of these rows"
+        return self.says + zeroed + (shared if self.same_data else "")
+
+
+def require_unseen_base(origin: Origin, sample: Sample, who: str = "this base") -> None:
+    """Refuses a base that is known to have seen an example of the sample."""
+    require_unseen(
+        origin,
+        sample,
+        who=who,
+        advice="Give a network that was trained on other data, or give a known share, which trains a base "
+        "on a part of the sample.",
+    )

@@ -13,8 +13,7 @@ from torch import nn
 from codebound.run.errors import DataError, UsageError
 from codebound.run.files import write_atomically
 from codebound.run.progress import Progress, silent
-from codebound.sample.dataset import arrays_sha256
-from codebound.sample.made import integers, require_printable, whole
+from codebound.sample.dataset import arrays_sha256, integers, require_printable, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 MOST_TABLES = 256
 _MOST_COLUMNS, _MOST_ENTRIES = 1 << 16, 1 << 31
@@ -90,7 +89,7 @@ class ScoreTable:
 
 @torch.no_grad()
 def run_on(
-    network: nn.Module, sample: Dataset, *, device: str | torch.device = "cpu", progress: Progress = silent
+    network: nn.Module, sample: Sample, *, device: str | torch.device = "cpu", progress: Progress = silent
 ) -> NDArray[np.float32]:
     """Scores of a network that takes inputs as they are stored, for every example."""
     evaluated = copy.deepcopy(network).to(device).float().eval()
@@ -129,7 +128,7 @@ class Biased(nn.Module):
         return scores.double() + self.biases
 
 
-def require_tables(tables: tuple[ScoreTable, ...], sample: Dataset, known: int) -> None:
+def require_tables(tables: tuple[ScoreTable, ...], sample: Sample, known: int) -> None:
     """Refuses tables that are not of a sample, or were made from examples that count."""
     if len(tables) > MOST_TABLES:
         raise UsageError(f"at most {MOST_TABLES} tables of scores can be declared. Got {len(tables)}.")

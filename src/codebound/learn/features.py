@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 
 from codebound.learn.images import (
@@ -21,15 +23,21 @@ from codebound.learn.images import (
     window_moduli,
     window_sums,
 )
+from codebound.run.device import exact_products
 from codebound.run.errors import CertificateError, ModelError
+from codebound.run.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from codebound.bits.plain_code import PlainCoder
     from codebound.learn.images import Change
+    from codebound.learn.rule import Rule
+    from codebound.sample.dataset import Sample
+    from codebound.sample.order import Arranged
 
 LARGEST = 4095  # length of a vector; the square of one more is 2^24, below which float32 counts exactly
 MAX_SIZE = 1 << 16
@@ -97,14 +105,9 @@ class AbstractFeatures(ABC):
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """A feature map that knows what it needs of the first examples.
+    """A feature map with the tensors that it took from the first examples, and the divisor of pictures.
 
-    Attributes:
-        settings: What it is.
-        tensors: What it took from the first examples, by name.
-        divisor: Of stored values of pictures.
-        dimension: Numbers in a vector.
-        is_mirrored: Whether vectors say what the mirror image looks like, too (``fold``).
+    Where it is mirrored, vectors say what the mirror image looks like, too (``fold``).
     """
 
     settings: AbstractFeatures
@@ -261,3 +264,92 @@ def _scale_to_length(numbers: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
     squares = numbers.square().sum(1, keepdim=True)
     length = LARGEST - math.ceil(math.sqrt(numbers.shape[1]) / 2.0)
     return numbers.mul(float(length)).div_(squares.sqrt_()).nan_to_num_(0.0).round_().float()
+
+
+FEATURES = "features"
+"""Name of the progress before anything is learned."""
+_CHUNK = 500
+
+
+def vectors_of(
+    features: FeatureMap,
+    stored: Tensor,
+    *,
+    change: Change | None = None,
+    device: str | torch.device = "cpu",
+    progress: Progress = silent,
+) -> Tensor:
+    """Vectors of stored inputs, or of their changed copies, in 16 bits."""
+    size = features.dimension
+    found = torch.empty(len(stored), size, dtype=torch.int16, device=device)
+
+    def make(start: int) -> Tensor:
+        with torch.no_grad():  # which every thread has to say
+            return features(stored[start : start + _CHUNK].to(device), change).to(torch.int16)
+
+    is_on_cpu = torch.device(device).type == "cpu"
+    with exact_products():
+        for start, part in _side_by_side(make, range(0, len(stored), _CHUNK), is_on_cpu=is_on_cpu):
+            found[start : start + len(part)] = part
+            progress(start, len(stored), FEATURES)
+    return found
+
+
+def _side_by_side(
+    make: Callable[[int], Tensor], starts: range, *, is_on_cpu: bool
+) -> Iterator[tuple[int, Tensor]]:
+    """Make the parts in parallel, in order. The steps are small, so that each core has a part of its own."""
+    threads = torch.get_num_threads()
+    if not is_on_cpu or threads == 1:
+        yield from ((start, make(start)) for start in starts)
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for at in range(0, len(starts), 2 * threads):
+                some = starts[at : at + 2 * threads]
+                yield from zip(some, pool.map(make, some), strict=True)
+    finally:
+        torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """The feature map, which knows the known rows alone, and the vectors of every row in 16 bits."""
+
+    features: FeatureMap
+    vectors: Tensor
+
+
+def prepare(
+    rule: Rule,
+    arranged: Arranged,
+    first: int,
+    *,
+    device: str | torch.device = "cpu",
+    progress: Progress = silent,
+) -> Prepared:
+    """The features that a known share of ``first`` rows or clusters makes.
+
+    Raises:
+        ModelError: The inputs have no such features.
+        RoomError: Two machines might make others.
+    """
+    sample = arranged.sample
+    features = features_of(rule, sample, arranged.split(first)[0], device=device)
+    stored = torch.from_numpy(np.ascontiguousarray(sample.x))
+    return Prepared(features, vectors_of(features, stored, device=device, progress=progress))
+
+
+@torch.no_grad()
+def features_of(
+    rule: Rule, sample: Sample, known: NDArray[np.int64], *, device: str | torch.device = "cpu"
+) -> FeatureMap:
+    """The feature map of a rule that is made of known rows, in their order."""
+    if len(known) == 0:
+        raise ModelError("features are made of known rows. There are none.")
+    if getattr(rule.features, "is_normalised", False) and sample.is_cells:
+        raise ModelError("rows of cells have no length.")
+    first, labels = (torch.from_numpy(each[known]).to(device) for each in (sample.x, sample.y))
+    with exact_products():
+        return fit_features(rule.features, first, labels, weights=rule.weights, is_mirrored=rule.is_mirrored)

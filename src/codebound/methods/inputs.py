@@ -1,39 +1,42 @@
-"""Inputs of a search: f, a base and its rows, or a helper."""
+"""Inputs of a search: f, and the scores of a base, of a learner or of a helper."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from codebound.certificate.task import KnownTensors
-from codebound.known.base import Pretrained
-from codebound.known.provenance import count_seen, origin_of_parts, require_unseen
+from codebound.known.learners import learn_scores
+from codebound.known.provenance import Pretrained, count_seen, origin_of_parts, require_unseen
 from codebound.known.score_tables import Scaled, ScoreTable, run_on
-from codebound.methods.search import UnsuitedError
+from codebound.methods.registry import find_method
 from codebound.run.errors import UsageError
+from codebound.run.extensions import form_of, reader
 from codebound.run.tensor_files import float32_sha256
-from codebound.sample.made import Made, printable
+from codebound.sample.dataset import Made, printable
+from codebound.sample.order import usual_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codebound.certificate.task import AbstractOriginal, Tensors
-    from codebound.known.encoder import Encoder
+    from torch import Tensor
+
+    from codebound.certificate.task import AbstractOriginal, Task, Tensors
     from codebound.known.provenance import Origin
+    from codebound.request import Claim, Known
     from codebound.run.progress import Progress
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
     from codebound.sample.order import Arranged
 
-SCORES = ("auto", "picks", "scores")
-"""Methods that certify a base of which no message is made: by what its last layer reads, or by its scores."""
-_AT_ONCE = 500  # examples that are encoded at a time
+SCORES = ("auto", "scores")
+"""Methods that count the scores of a learner, a base or a helper as a declared table."""
 _NEW = "data of your own"
+_TRIED = 2  # examples that show what a network returns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,52 +77,105 @@ class Networks:
         return tuple(filter(None, (*read, self.unread, self.uncoded)))
 
 
-def scores_of_base(start: Networks, sample: Dataset, *, device: torch.device) -> ScoreTable:
+def check_method(method: str, known: Known, learner: Any) -> None:
+    """Refuse a method that is not there, or that makes nothing of what is known."""
+    if method == "auto":
+        return
+    find_method(method)
+    if learner is not None and method != "scores":
+        raise UsageError(f"the scores of a learner are counted: leave out the method {method!r}.")
+    if method == "picks" and (known.base is not None or known.helper is not None):
+        raise UsageError(
+            "picks are learned from the inputs as they are: leave out the method, and the scores of a base "
+            "or helper are counted; or learn from the rows of an encoder (docs/howto/encoders.md)."
+        )
+
+
+def add_known(
+    task: Task,
+    known: Known,
+    learner: Any,
+    given: Networks,
+    *,
+    method: str,
+    device: torch.device,
+    progress: Progress,
+) -> Task:
+    """The task with what a learner, a helper, a base, or f trained anew makes of the known share."""
+    is_scored = method in SCORES
+    on: dict[str, Any] = {"device": device, "progress": progress}
+    if learner is not None:
+        units = usual_share(task.arranged.units, is_rule=False)
+        units = units if known.share is None else _units(known.share, task.arranged)
+        if hasattr(learner, "fit"):
+            table = learn_scores(learner, task.arranged, units)
+        else:
+            table = scores_of_helper(learner, task.arranged, units, **on)
+        return replace(task, tables=(table, *task.tables))  # as they are, the first cost two bits
+    if known.share is None:
+        if known.base is None or not is_scored:
+            return task
+        return replace(task, tables=(*task.tables, scores_of_base(given, task.sample, device=device)))
+    units = _units(known.share, task.arranged)
+    if known.helper is not None and is_scored:
+        return replace(
+            task, tables=(*task.tables, scores_of_helper(known.helper, task.arranged, units, **on))
+        )
+    prior, rest = (task.sample.select(rows, role="prior") for rows in task.arranged.split(units))
+    made, original = form_of("helper")(
+        known.helper, task.original, prior, unseen=(task.sample, rest), progress=progress
+    )
+    base = KnownTensors(replace(made, rows=units), original.arrays)
+    return replace(task, original=original, base=base)
+
+
+def _units(share: float, arranged: Arranged) -> int:
+    """Units of a share of a sample."""
+    return math.floor(round(share * arranged.units, 9))
+
+
+def read_network(
+    network: Any, known: Known, sample: Sample, *, claim: Claim, method: str
+) -> tuple[nn.Module | None, Networks]:
+    """The module that was given, and what could be read of it."""
+    if network is None:
+        if known.base is not None or claim.is_about_network:
+            raise UsageError("this certificate starts from a network: give one.")
+        return None, Networks(None)
+    given = reader("modules")(network)
+    return given.model, form_of("networks")(
+        given,
+        known.base,
+        sample,
+        is_about_f=claim.is_about_network,
+        trains_base=known.share is not None and known.helper is None,
+        method=method,
+        has_helper=known.helper is not None,
+    )
+
+
+def scores_of_base(start: Networks, sample: Sample, *, device: torch.device) -> ScoreTable:
     """The scores of a base, which are declared: the second program counts them and runs no network."""
     assert start.base is not None  # whoever asks has one
-    network = Scaled(_network_of_base(start), sample.scaling)
+    assert start.original is not None
+    assert start.base_tensors is not None
+    made = start.original.build({name: torch.from_numpy(each) for name, each in start.base_tensors.items()})
+    network = Scaled(made, sample.scaling)
     scores, by = run_on(network, sample, device=device), printable(start.base.name)
     return ScoreTable(scores, by, of="other data", classifier=network)
 
 
-def features_of_base(start: Networks, sample: Dataset, *, device: torch.device) -> Encoder:
-    """Encoder by what enters the last layer of a base. It is another sample: nothing else is made of both.
-
-    Raises:
-        UnsuitedError: The network has no last linear layer, or nothing in front of it.
-    """
-    from codebound.known.encoder import Encoder, digest
-    from codebound.known.first_share import NetworkRows
-
-    assert start.base is not None
-    assert start.original is not None
-    example = sample.scaling.apply(torch.from_numpy(sample.x[:2]))
-    rows = NetworkRows.of([_network_of_base(start)], example, classes=sample.classes)
-    if rows.ends == [None]:
-        raise UnsuitedError("the network has no hidden layer in front of a linear one that is its last.")
-    sha256 = digest(start.original.computes.encode(), rows)
-    return Encoder("the last hidden layer of the base", rows.to(device), sha256, origin=start.base.says)
-
-
-def _network_of_base(start: Networks) -> nn.Module:
-    assert start.original is not None
-    assert start.base_tensors is not None
-    return start.original.build({name: torch.from_numpy(each) for name, each in start.base_tensors.items()})
-
-
-def explain_no_features(origin: Origin, sample: Dataset) -> str:
-    """Reason why f's features are not used, and the remedy."""
+def explain_no_scores(origin: Origin, sample: Sample) -> str:
+    """Reason why the scores of f are not counted, and the remedy."""
     if count_seen(origin, sample):
-        return (
-            "No picks are made on the features of f: it was trained on this sample, whose labels they know."
-        )
+        return "The scores of f are not counted: it was trained on this sample, whose labels they know."
     return (
-        "No picks are made on the features of f: nobody says that it was neither trained nor selected on the "
+        "The scores of f are not counted: nobody says that it was neither trained nor selected on the "
         "sample. Where that is true, give its weights as a base instead."
     )
 
 
-def describe_own_message(original: AbstractOriginal, sample: Dataset, *, delta: float, bound: float) -> str:
+def describe_own_message(original: AbstractOriginal, sample: Sample, *, delta: float, bound: float) -> str:
     """Length limits of a message of f itself, in words."""
     numbers = sum(tensor.numel() for tensor in original.tensors.values())
     most = [
@@ -135,7 +191,7 @@ def describe_own_message(original: AbstractOriginal, sample: Dataset, *, delta: 
 
 
 def scores_of_helper(
-    helper: Callable[[Dataset], Any] | Pretrained,
+    helper: Callable[[Sample], Any] | Pretrained,
     arranged: Arranged,
     share: int,
     *,
@@ -143,50 +199,8 @@ def scores_of_helper(
     progress: Progress,
 ) -> ScoreTable:
     """The scores of a helper that was made of the known share, for every example."""
-    from codebound.known.first_share import joined_scores
-
     sample = arranged.sample
-    prior, networks, says = _make_of_share(helper, arranged, share, device=device, progress=progress)
-    network = Scaled(joined_scores(networks, prior), sample.scaling)
-    scores = run_on(network, sample, device=device, progress=progress)
-    return ScoreTable(scores, printable(says), _NEW, rows=share, classifier=network)
-
-
-def features_of_helper(
-    helper: Callable[[Dataset], Any] | Pretrained,
-    arranged: Arranged,
-    share: int,
-    test_set: Dataset | None,
-    *,
-    device: torch.device,
-    progress: Progress,
-) -> tuple[Encoder, Dataset, Dataset | None]:
-    """A helper that was made of the known share, and what it makes of the sample in its order.
-
-    A hash of features would choose other rows than were learned from: the table is stored in the order of the
-    sample behind it.
-    """
-    from codebound.known.first_share import helper_encoder
-
-    prior, networks, says = _make_of_share(helper, arranged, share, device=device, progress=progress)
-    encoder = helper_encoder(networks, prior, rows=prior.n, says=says)  # with what the share grew by
-    ordered = arranged.sample.select(arranged.places, role="train")
-    table_of = partial(encoder.table, batch=_AT_ONCE, progress=progress)
-    return encoder, table_of(ordered), None if test_set is None else table_of(test_set)
-
-
-def _make_of_share(
-    helper: Callable[[Dataset], Any] | Pretrained,
-    arranged: Arranged,
-    share: int,
-    *,
-    device: torch.device,
-    progress: Progress,
-) -> tuple[Dataset, list[nn.Module], str]:
-    """The known share, the networks that a helper makes of it, and its name."""
-    known, counted = arranged.split(share)
-    prior = arranged.sample.select(known, role="prior")
-    rest = arranged.sample.select(counted, role="certify")
+    prior, rest = (sample.select(rows, role="prior") for rows in arranged.split(share))
     if isinstance(helper, Pretrained):
         made, says = helper.network, helper.name
     else:
@@ -195,11 +209,50 @@ def _make_of_share(
     if not networks or not all(isinstance(each, nn.Module) for each in networks):
         raise UsageError(f"a helper is a torch module, or a list of them. Got {type(made).__name__}.")
     for each in networks:
-        refuse_seen(each, (arranged.sample, rest), prior)
-    return prior, [each.eval() for each in networks], says
+        refuse_seen(each, (sample, rest), prior)
+        _require_scores(each.eval(), prior)
+    network = Scaled(Scores(networks), sample.scaling)
+    scores = run_on(network, sample, device=device, progress=progress)
+    return ScoreTable(scores, printable(says), _NEW, rows=share, classifier=network)
 
 
-def refuse_seen(network: object, unseen: Sequence[Dataset], prior: Dataset) -> None:
+class Scores(nn.Module):
+    """Scores of one classifier as it gives them, or of several: the mean of their log-probabilities."""
+
+    def __init__(self, networks: list[nn.Module]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        found: list[Tensor] = [each(x.to(_place(each, x))).double().cpu() for each in self.networks]
+        if len(found) == 1:
+            return found[0]
+        return torch.stack([each.log_softmax(1) for each in found]).mean(0)
+
+
+def _place(network: nn.Module, x: Tensor) -> torch.device:
+    return next((each.device for each in network.parameters()), x.device)
+
+
+@torch.no_grad()
+def _require_scores(network: nn.Module, prior: Sample) -> None:
+    """Refuse a network that is no classifier of the sample's classes, as some examples show."""
+    example = prior.scaling.apply(torch.from_numpy(prior.x[:_TRIED]))
+    try:
+        outputs = network(example.to(_place(network, example)))
+    except Exception as error:  # of somebody else's network
+        raise UsageError(
+            f"the helper failed on {len(example)} examples of shape {prior.input_shape} with "
+            f"{type(error).__name__}: {error}."
+        ) from error
+    if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2 or len(outputs) != len(example):
+        raise UsageError("a helper returns a row of numbers for each example of a batch.")
+    if outputs.shape[1] != prior.classes:
+        raise UsageError(f"this helper is no classifier of {prior.classes} classes.")
+
+
+def refuse_seen(network: object, unseen: Sequence[Sample], prior: Sample) -> None:
     """Refuses a helper that is known to have been trained on more than the first part of a sample."""
     if not isinstance(network, nn.Module):
         return
@@ -214,12 +267,12 @@ def refuse_seen(network: object, unseen: Sequence[Dataset], prior: Dataset) -> N
         )
 
 
-def maker_of(helper: Callable[[Dataset], Any]) -> str:
+def maker_of(helper: Callable[[Sample], Any]) -> str:
     """Name of the function that makes a helper."""
     return f"{getattr(helper, '__module__', '')}:{getattr(helper, '__qualname__', type(helper).__name__)}"
 
 
-def make_helper(helper: Callable[..., Any], prior: Dataset, **offered: Any) -> Any:
+def make_helper(helper: Callable[..., Any], prior: Sample, **offered: Any) -> Any:
     """Call a function with the first part, and with those of the other arguments that it takes by name."""
     try:
         taken = inspect.signature(helper).parameters.keys() & offered.keys()
@@ -230,5 +283,5 @@ def make_helper(helper: Callable[..., Any], prior: Dataset, **offered: Any) -> A
     except Exception as error:  # of somebody else's training
         raise UsageError(
             f"{maker_of(helper)} failed with {type(error).__name__}: {error}. It is called with the first "
-            "part of the sample, a Dataset, and returns a network."
+            "part of the sample, a Sample, and returns a network."
         ) from error

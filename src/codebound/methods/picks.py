@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from codebound.bits.forms import PICKS
-from codebound.certificate.limits import Term
+from codebound.bits.plain_code import PICKS
 from codebound.certificate.outcome import RuleOutcome
-from codebound.learn.features import RoomError
+from codebound.learn.features import FEATURES, RoomError, prepare
+from codebound.learn.kernels import memory_of
 from codebound.learn.patch_features import PatchFeatures
 from codebound.learn.picking import carry_out
-from codebound.learn.prepared import FEATURES, prepare
-from codebound.learn.ridge import memory_of
 from codebound.learn.rule import (
     BATCHES,
     FIRST,
@@ -28,22 +26,23 @@ from codebound.learn.rule import (
     NUMBERS,
     ROUNDS,
     Rule,
+    RuleChoice,
     families_of,
     move_while,
     usual_rule,
 )
-from codebound.learn.rule_code import RuleChoice
 from codebound.methods.search import UnsuitedError
 from codebound.methods.split import require_own
 from codebound.run.errors import ModelError, UsageError
-from codebound.run.interrupts import finish_block
+from codebound.run.progress import finish_block
+from codebound.sample.counting import Term
 from codebound.sample.order import Arranged, Design, arrange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from codebound.learn.features import Prepared
     from codebound.learn.learner import Learned
-    from codebound.learn.prepared import Prepared
     from codebound.methods.search import Search
 
 _PART = {"quick": 1000, "standard": 3000, "max": 8000}  # examples that rules are compared on
@@ -319,7 +318,6 @@ def _scale_up(found: Learned, part: int, search: Search, given: int | None = Non
         search.progress(done, total, note)
         search.require_time(is_kept=note != FEATURES)  # the rounds until then are kept
 
-    has_nodes = search.engine is not None and search.engine.has_nodes and str(search.device) == "cpu"
     reason: Exception | None = None
     for seed in range(_SEEDS):
         if isinstance(rule.features, PatchFeatures):
@@ -332,20 +330,18 @@ def _scale_up(found: Learned, part: int, search: Search, given: int | None = Non
                 arranged,
                 first,
                 device=search.device,
-                engine=search.engine if has_nodes else None,
                 progress=report,
             )
-            with prepared.vectors if has_nodes else nullcontext():  # type: ignore[union-attr]
-                return carry_out(
-                    rule,
-                    arranged,
-                    form=PICKS,
-                    first=first,
-                    prepared=prepared,
-                    patience=True,
-                    device=search.device,
-                    progress=report,
-                )
+            return carry_out(
+                rule,
+                arranged,
+                form=PICKS,
+                first=first,
+                prepared=prepared,
+                patience=True,
+                device=search.device,
+                progress=report,
+            )
         except RoomError as error:
             reason = error
         except (ModelError, UsageError) as error:

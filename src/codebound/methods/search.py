@@ -1,7 +1,8 @@
 """The search for the best certificate: methods propose messages, all are assessed, the best one is kept.
 
 What a search chose is inside the message, so looking further costs nothing but time. To add a method: write a
-function that calls ``Search.propose`` or ``Search.consider``, and name it in ``methods/registry.py``.
+function that calls ``Search.offer``, ``propose`` or ``consider``; ``package.module:function`` is its name, or
+one in ``methods/registry.py``.
 """
 
 from __future__ import annotations
@@ -10,39 +11,154 @@ import math
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
-from codebound.bounds.facts import OccamFacts
+from codebound.bits.plain_code import RULES
 from codebound.bounds.occam import occam_kl
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import OccamFacts, count_of, percent
 from codebound.certificate.assessment import assess
 from codebound.certificate.evaluate import estimate_error_rate
-from codebound.certificate.limits import Term
 from codebound.certificate.outcome import NetworkOutcome
 from codebound.certificate.task import NO_NETWORK
-from codebound.methods.offers import Offer, Refusal, refusal_error
-from codebound.methods.registry import list_methods
-from codebound.run.errors import CertificateError, FormatError, ModelError
+from codebound.methods.registry import find_method, list_methods
+from codebound.request import Effort
+from codebound.run.errors import CertificateError, FormatError, ModelError, RefusedError
 from codebound.run.extensions import form_of
 from codebound.run.progress import Progress, silent
+from codebound.sample.counting import Term
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     import torch
 
-    from codebound.bits.bitstring import Bits
-    from codebound.bits.plain_code import Ledger
-    from codebound.certificate.assessment import Assessed
-    from codebound.certificate.messages import AbstractMessage
+    from codebound.bits.plain_code import Bits, Ledger
+    from codebound.certificate.assessment import Offer
     from codebound.certificate.outcome import AbstractOutcome
-    from codebound.certificate.task import Task
+    from codebound.certificate.task import AbstractMessage, Task
     from codebound.run.job import Engine
     from codebound.sample.dataset import DeviceData
 
     Encoded = tuple[Bits, Ledger]
 
-Effort = Literal["quick", "standard", "max"]
+HOLD_OUT = "hold-out"
+_SHOWN_BYTES = 64  # of a message, which can be as large as a network
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An offer that was not issued, with the first bytes of its message in hexadecimal digits."""
+
+    method: str
+    bound: float
+    reasons: tuple[str, ...]
+    says: str
+    code_bits: int
+    message: str
+
+    @staticmethod
+    def of(offer: Offer, reasons: Sequence[str]) -> Refusal:
+        """The refusal of an offer."""
+        return Refusal(
+            method=offer.method,
+            bound=offer.bound,
+            reasons=tuple(reasons),
+            says=f"{offer.outcome.form}, {offer.outcome.says}; {offer.ledger}",
+            code_bits=offer.bits.length,
+            message=offer.bits.data[:_SHOWN_BYTES].hex(),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.method}, {percent(self.bound)}: {'; '.join(self.reasons)}"
+
+
+def refusal_error(refusals: Sequence[Refusal]) -> RefusedError:
+    """The error of a search none of whose offers can be issued."""
+    return RefusedError(
+        "the independent verifier refuses every certificate that was made, so none was issued. That is a "
+        "defect of codebound: please report it with these lines.\n  "
+        + "\n  ".join(f"{each}\n    {each.says}" for each in refusals),
+        reasons=[reason for each in refusals for reason in each.reasons],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The smallest bound of a method, with what was counted and paid; without assurance a comparison."""
+
+    name: str
+    bound: float
+    price: str
+    assurance: str = ""
+    is_issued: bool = False
+
+    @property
+    def has_certificate(self) -> bool:
+        """Return True if a certificate would say it; a hold-out set is a comparison."""
+        return bool(self.assurance)
+
+
+def list_routes(offers: Sequence[Offer], issued: Offer | None, *, delta: float) -> tuple[Route, ...]:
+    """The best of every method, best first, and what a hold-out set would say with the errors of a split."""
+    best: dict[str, Offer] = {} if issued is None else {issued.method: issued}
+    for offer in offers:
+        best.setdefault(offer.method, offer)
+    routes = [_describe(offer, is_issued=offer is issued) for offer in best.values()]
+    held_out = [each for each in best.values() if _is_held_out(each)]
+    if held_out:
+        tally = min(held_out, key=lambda each: each.rank).tally
+        value = Term("binomial", tally.errors, tally.n).limit(delta)
+        price = f"{count_of(tally.errors, 'error')} of {tally.n}, had learner and share been fixed beforehand"
+        routes.append(Route(HOLD_OUT, value, price))
+    return tuple(sorted(routes, key=lambda each: each.bound))
+
+
+def _is_held_out(offer: Offer) -> bool:
+    """Return True if its errors are those of a hold-out set."""
+    outcome = offer.outcome
+    is_learned = outcome.form in RULES or outcome.is_recounted
+    return is_learned and outcome.picked is None and offer.question.is_plain
+
+
+def _describe(offer: Offer, *, is_issued: bool) -> Route:
+    tally, bits = offer.tally, count_of(offer.bits.length, "bit", form="g")
+    wrong = f"{count_of(tally.errors, 'error')} of {tally.n}"
+    price = "; ".join(filter(None, (wrong, offer.outcome.says, bits)))
+    assurance = "recounted" if offer.outcome.is_recounted else "replayed"
+    return Route(offer.method, offer.bound, price, assurance, is_issued)
+
+
+def advice(routes: Sequence[Route]) -> str:
+    """The distance to a hold-out set, and why it may not be the smallest bound that was issued.
+
+    Empty where there is nothing to compare.
+    """
+    rival = next((each for each in routes if not each.has_certificate), None)
+    issued = next((each for each in routes if each.is_issued), None)
+    if issued is None:
+        return ""
+    best, said = next(each for each in routes if each.has_certificate), []
+    if best.bound < issued.bound:
+        said.append(
+            f"The method {best.name} came to {percent(best.bound)}, but what it counts is declared. The "
+            f"method {issued.name} was issued, which the second program repeats by itself: less than a tenth "
+            "is between them."
+        )
+    if rival is not None:
+        apart = f"{abs(_round_bound(issued.bound) - _round_bound(rival.bound)):.2f} points"
+        side = "less" if rival.bound < issued.bound else "more"
+        said.append(
+            f"As a hold-out set that was fixed beforehand, the same errors would have said "
+            f"{percent(rival.bound)}, {apart} {side}."
+        )
+    return " ".join(said)
+
+
+def _round_bound(bound: float) -> float:
+    """The number that is printed: what is said about two of them has to agree with them."""
+    return float(percent(bound).removesuffix(" %"))
+
+
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 FIRST_ANSWER = ("split", "picks")  # the quickest methods that say more than guessing
 _FINALISTS = 2
@@ -55,18 +171,13 @@ class Search:
     """Keeps the best of the messages that were proposed.
 
     Attributes:
-        task: What is fixed before a message is chosen.
-        effort: How much time to spend.
         seed: Of random choices that no decoder needs.
         device: Where networks are trained.
         engine: Where errors are counted; None: here.
-        progress: Told how far the method is.
         offers: The best so far, the best first: one of each method, unless one was asked for.
         refusals: Messages that do not decode to what they were made for; no offer is among them.
         tried: Messages that were assessed.
         skipped: Methods that do not suit this network or claim, with the reason.
-        is_interrupted: Whether the search was interrupted.
-        running: The method that is running.
         is_asked: Whether the running method was asked for by name: then it is carried out to its end.
         until: When its time is up, by ``time.monotonic()``.
         is_out_of_time: Whether it ended for that.
@@ -90,21 +201,21 @@ class Search:
     _held: tuple[float, AbstractMessage] | None = field(default=None, init=False)
 
     @property
-    def best(self) -> Assessed | None:
+    def best(self) -> Offer | None:
         """The best outcome so far."""
-        return self.offers[0].assessed if self.offers else None
+        return self.offers[0] if self.offers else None
 
     @property
-    def method(self) -> str:
-        """The method that proposed it."""
-        return self.offers[0].method if self.offers else ""
+    def says_enough(self) -> bool:
+        """Return True if the best says more than guessing, and the effort is not to try everything."""
+        return self.best is not None and not self.best.is_vacuous and self.effort != "max"
 
     @cached_property
     def sample(self) -> DeviceData:
         """The examples that networks are counted on, where they are trained; they go there once."""
         return self.task.rest.on(self.device)
 
-    def propose(self, message: AbstractMessage, encoded: Encoded | None = None) -> Assessed | None:
+    def propose(self, message: AbstractMessage, encoded: Encoded | None = None) -> Offer | None:
         """Assess the message of a network, and remember it if it is the best; None where it is refused."""
         if message.options.setting is None:
             message, encoded = with_setting(message, self.task), None
@@ -124,12 +235,12 @@ class Search:
             return None
         return self.offer(outcome)
 
-    def offer(self, outcome: AbstractOutcome) -> Assessed:
+    def offer(self, outcome: AbstractOutcome) -> Offer:
         """Assess an outcome, and remember it if it is among the best."""
         self.tried += 1
-        found = assess(outcome, self.task)
+        found = assess(outcome, self.task, method=self.running)
         kept: dict[object, Offer] = {}
-        for each in sorted([*self.offers, Offer(found, self.running)], key=lambda each: each.rank):
+        for each in sorted([*self.offers, found], key=lambda each: each.rank):
             kept.setdefault(each if self.is_asked else each.method, each)
         self.offers = list(kept.values())
         return found
@@ -148,7 +259,7 @@ class Search:
         Args:
             makers: One function per message; None for a message that cannot be the best.
         """
-        to_beat = math.inf if self.best is None else self.best.score
+        to_beat = math.inf if self.best is None else self.best.value
         finalists: list[Guess] = []
         for done, make in enumerate(makers):
             self.progress(done, len(makers) + _FINALISTS, self.note)
@@ -171,7 +282,7 @@ class Search:
         if self.best is None:
             return math.inf
         n, delta = self.task.rest.n, self.task.delta
-        risk = min(self.best.rank[0], 1.0 - 1.0 / self.task.sample.classes)
+        risk = min(self.best.bound, 1.0 - 1.0 / self.task.sample.classes)
         return (-n * math.log1p(-risk) + math.log(delta)) / math.log(2.0)
 
     def require_time(self, *, is_kept: bool = False) -> None:
@@ -196,16 +307,16 @@ class Search:
         if self.is_asked or self.best is None:
             return
         hoped = Term("binomial", errors, self.task.rest.n, code_bits).limit(self.task.delta)
-        if hoped >= self.best.rank[0]:
+        if hoped >= self.best.bound:
             raise UnsuitedError(
-                f"it can hardly come below the {percent(self.best.rank[0])} of {self.method}. To run it all "
-                "the same, choose it by its name."
+                f"it can hardly come below the {percent(self.best.bound)} of {self.best.method}. To run it "
+                "all the same, choose it by its name."
             )
 
     @property
     def note(self) -> str:
         """The best bound so far, for a progress bar."""
-        return "" if self.best is None else f"best {percent(self.best.bound)} by {self.method}"
+        return "" if self.best is None else f"best {percent(self.best.bound)} by {self.best.method}"
 
 
 @dataclass(eq=False)
@@ -267,7 +378,7 @@ def guess(message: AbstractMessage, task: Task) -> Guess:
 def _estimate(rate: float, code_bits: int, task: Task) -> float:
     n = task.rest.n
     value = occam_kl(OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=task.delta)).value
-    return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + code_bits / n
+    return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + 1e-12 * code_bits
 
 
 def with_setting(message: AbstractMessage, task: Task) -> AbstractMessage:
@@ -285,7 +396,7 @@ class OutOfTimeError(KeyboardInterrupt):
     """The time of a search is up: it ends as if it had been interrupted."""
 
 
-def run(search: Search, name: str, *, minutes: float | None = None) -> Assessed:
+def run(search: Search, name: str, *, minutes: float | None = None) -> Offer:
     """Runs a method, or all of them for ``auto``; an interrupted search keeps its best message.
 
     Args:
@@ -324,14 +435,16 @@ def run(search: Search, name: str, *, minutes: float | None = None) -> Assessed:
 
 def _try(search: Search, name: str) -> None:
     """Runs a method, or all of them, at the effort of the search."""
-    methods = list_methods()
-    for each in methods if name == "auto" else (name,):
-        search.running, search._held = each, None
-        if name == "auto" and methods[each].needs_network and search.task.original is None:
+    for each in list_methods() if name == "auto" else (name,):
+        search.running, search._held, method = each, None, find_method(each)
+        if name == "auto" and method.needs_network and search.task.original is None:
             search.skipped[each] = NO_NETWORK
             continue
+        if name == "auto" and method.is_spare and search.says_enough:
+            search.skipped[each] = "a method before it says more than guessing."
+            continue
         try:
-            methods[each].propose(search)
+            method.propose(search)
         except (UnsuitedError, ModelError, FormatError) as reason:
             # a training that diverges, or a message that cannot be read, costs no other method
             if search.is_asked:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codebound.bits.forms import SPLIT
+from codebound.bits.plain_code import SPLIT
 from codebound.certificate.outcome import RuleOutcome
 from codebound.learn.features import RoomError
-from codebound.learn.leaving_out import best_rule
-from codebound.learn.picking import carry_out, usual_split
+from codebound.learn.picking import best_rule, carry_out, usual_split
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import ModelError, UsageError
 from codebound.sample.order import coded_share, usual_share
@@ -28,7 +27,7 @@ def require_own(search: Search) -> None:
     """
     if search.task.is_about_f:
         raise UnsuitedError(
-            "a rule learns a classifier of its own. Certify it alone; codebound through bounds f by it "
+            "a rule learns a classifier of its own. Certify it alone; bound_through bounds f by it "
             "and by how often the two differ."
         )
     if search.task.arranged.units < _LEAST:
@@ -51,7 +50,7 @@ def propose_split(search: Search) -> None:
         reason = error
     if usual is not None:
         search.offer(RuleOutcome(usual, task.arranged))
-        if search.effort == "quick":
+        if search.effort == "quick" or (search.effort == "standard" and not search.is_asked):
             return
     try:
         rule = best_rule(task.arranged, first, **given)

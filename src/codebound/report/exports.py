@@ -6,27 +6,215 @@ doubts it runs ``codebound-verify`` on the file that it names by its SHA-256.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
+import shlex
 import uuid
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
 from codebound.bounds.risk import percent
-from codebound.certificate.verification import CERTIFICATE
-from codebound.report.evidence import list_metrics, read_evidence
+from codebound.certificate.file import Certificate
+from codebound.certificate.verification import CERTIFICATE, command_of, options_of, verify_folder
+from codebound.holdout.ledger import read_ledger
+from codebound.holdout.sentences import describe_line
+from codebound.holdout.units import CLAIMS
+from codebound.report.holdout_page import list_assumed
+from codebound.report.plain import describe_confidence
 from codebound.report.summary import as_markdown
-from codebound.run.errors import CodeboundError, FormatError, UsageError
-from codebound.run.files import write_text
+from codebound.run.errors import CodeboundError, FormatError, RefusedError, UsageError
+from codebound.run.files import file_sha256, read_json, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from codebound.report.evidence import Evidence, Metric
-    from codebound.report.folder import Certification
+    from codebound.holdout.ledger import Ledger
+    from codebound.report.folder import Result
+
+_NETWORKS = ("g.safetensors", "model.safetensors")
+_TASKS = {1: "tabular-classification", 3: "image-classification"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A certified limit of a part of the data (empty: all), with the counts behind it.
+
+    ``errors`` is None where the limit is a sum of several.
+    """
+
+    name: str
+    bound: float
+    errors: int | None
+    n: int
+    part: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """Share of losses among the counted examples."""
+        return None if self.errors is None or not self.n else self.errors / self.n
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """An accepted file, as every export needs it.
+
+    Attributes:
+        file, sha256, made_by: The file, its hash, and the version of the program that wrote it.
+        network: Hash of the file with the model's tensors, if there is one.
+        task: Kind of the inputs, as Hugging Face calls it.
+        data_hash: Name and value of the hash of the sample.
+        statements: Sentences that the file proves, the first one whole.
+        confidence: How often such a file is false, as a sentence.
+        metrics: The limits, the one to be quoted first.
+    """
+
+    name: str
+    file: str
+    sha256: str
+    made_by: str
+    network: str | None
+    task: str | None
+    data: str
+    data_hash: tuple[str, str]
+    rows: int
+    statements: tuple[str, ...]
+    confidence: str
+    delta: float
+    loss: str
+    assurance: str
+    assumptions: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    command: str
+    checked_at: str
+
+
+def read_evidence(source: Path) -> Evidence:
+    """Has a folder of ``certify`` or a ledger checked again, and returns what an export says of it.
+
+    The folder may be a stranger's: no code that it names is run, and its numbers are those of the verdict.
+
+    Raises:
+        RefusedError: The second program does not accept it.
+        FormatError: It is not as its program writes it.
+    """
+    return _of_ledger(read_ledger(source)) if source.is_file() else _of_folder(source)
+
+
+def _of_folder(folder: Path) -> Evidence:
+    path = folder / CERTIFICATE
+    certificate = Certificate.load(path)
+    result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
+    settings = read_json(folder / "config.json", advice="`codebound certify` writes it too.")
+    asked = options_of(folder, result)
+    if result.get("by_class"):
+        asked = {**asked, "by_class": True}
+    verdict = verify_folder(folder, asked)
+    if verdict["verdict"] != "ACCEPT":
+        raise RefusedError(
+            f"the second program refuses {path}: {' '.join(verdict['reasons'])} Nothing was written.",
+            reasons=verdict["reasons"],
+        )
+    networks = [each for name in _NETWORKS if (each := folder / name).is_file()]
+    claim, sample = certificate.claim, certificate.sample
+    return Evidence(
+        name=folder.resolve().name,
+        file=CERTIFICATE,
+        sha256=file_sha256(path),
+        made_by=certificate.made_by["codebound"],
+        network=file_sha256(networks[0]) if networks else None,
+        task=_TASKS.get(len(sample.input_shape)),
+        data=str(settings.get("data") or "sample"),
+        data_hash=("codebound-sample-sha256", sample.sha256),
+        rows=sample.rows,
+        statements=(certificate.sentence,),
+        confidence=describe_confidence(claim.delta),
+        delta=claim.delta,
+        loss=claim.loss if claim.on == "all" else f"{claim.loss} on {claim.on}",
+        assurance=claim.assurance,
+        assumptions=certificate.declarations,
+        metrics=tuple(list_metrics(certificate, verdict["by_class"], result.get("class_names") or [])),
+        command=command_of(asked),
+        checked_at=_now(),
+    )
+
+
+def _of_ledger(ledger: Ledger) -> Evidence:
+    seal = ledger.seal
+    metrics = tuple(_ledger_metrics(ledger))
+    if seal["kind"] != "seal" or not metrics:
+        raise UsageError(f"{ledger.path} bounds no error yet: `codebound holdout look` does.")
+    said = tuple(describe_line(ledger, line) for line in ledger.statements)
+    begins = (
+        f"With probability at least 1 - {seal['delta']!r} over the draw of the sealed rows, all at once: "
+    )
+    data, label = seal["data"], seal["label"]
+    return Evidence(
+        name=ledger.path.name.partition(".")[0],
+        file=ledger.path.name,
+        sha256=file_sha256(ledger.path),
+        made_by=f"ledger, version {seal['version']}",
+        network=None,
+        task=None,
+        data=data,
+        data_hash=("codebound-column-sha256", label["sha256"]),
+        rows=seal["rows"],
+        statements=(f"{begins}{said[0]}.", *(f"{each}." for each in said[1:])),
+        confidence=describe_confidence(seal["delta"]),
+        delta=seal["delta"],
+        loss=":".join(seal["loss"]),
+        assurance="recounted",
+        assumptions=tuple(line for line, _ in list_assumed(seal)),
+        metrics=metrics,
+        command=shlex.join(["codebound-verify", ledger.path.name, "--data", data, "--head", ledger.head]),
+        checked_at=_now(),
+    )
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _ledger_metrics(ledger: Ledger) -> Iterator[Metric]:
+    """Limits of all looks, the smallest first, each with its groups."""
+    seal = ledger.seal
+    looks = [line for line in ledger.statements if line["kind"] == "look" and line["result"]]
+    name = _name(":".join(seal.get("loss", ())))
+    if seal.get("label", {}).get("is") == "answers":
+        name = "certified_disagreement"
+    about = f", {CLAIMS[seal['clusters']['claim']]}" if seal["clusters"] else ""
+    for line in sorted(looks, key=lambda each: float(each["result"]["bound"])):
+        column = line["column"]["name"] + about
+        yield Metric(name=name, part=column, **line["result"])
+        names = seal["groups"]["names"] if seal["groups"] else ()
+        for group, result in zip(names, line["groups"] or (), strict=True):
+            yield Metric(name=name, part=f"{column}, {seal['groups']['column']} = {group}", **result)
+
+
+def _name(loss: str) -> str:
+    return "certified_error" if loss == "wrong" else f"certified_loss {loss}"
+
+
+def list_metrics(certificate: Certificate, by_class: Any = (), names: Any = ()) -> Iterator[Metric]:
+    """Limits of a certificate: that of the claim, then those of its parts or of a table of classes."""
+    claim, widest = certificate.claim, certificate.widest
+    name = _name(claim.loss)
+    errors = None if claim.law == "sum" else widest.errors
+    part = "" if claim.on == "all" else claim.on
+    yield Metric(name=name, bound=claim.bound, errors=errors, n=widest.n, part=part)
+    if claim.on.startswith("each "):
+        for each in claim.limits:
+            yield Metric(name=name, bound=each.bound, errors=each.errors, n=each.n, part=each.of)
+    for row in by_class:
+        if row["bound"] is not None:
+            label = row["label"]
+            part = f"class {label} ({names[label]})" if label < len(names) else f"class {label}"
+            counts = {key: row[key] for key in ("bound", "errors", "n")}
+            yield Metric(name="certified_error", part=part, **counts)
+
 
 _VERIFIER = f"pkg:generic/codebound-verify@{__version__}"
 
@@ -34,9 +222,7 @@ _VERIFIER = f"pkg:generic/codebound-verify@{__version__}"
 def intoto_statement(evidence: Evidence, *, max_error: float | None = None) -> str:
     """An in-toto Statement v1 with the predicate eval-result; to be signed by other programs.
 
-    Args:
-        evidence: What was accepted.
-        max_error: The error that had to be shown. None: the limits themselves are the thresholds.
+    Without ``max_error``, the error that had to be shown, the limits themselves are the thresholds.
     """
     claims = [
         {
@@ -163,11 +349,7 @@ def model_card(evidence: Evidence) -> str:
             "|---|---|---|",
             *rows,
             "",
-            *(
-                ["The limits of parts hold at once, with the same probability, beside the first.", ""]
-                if rows[1:]
-                else []
-            ),
+            *(["The limits of parts hold at once, with the same probability.", ""] if rows[1:] else []),
             "## Intended use",
             "",
             "[More Information Needed]",
@@ -212,9 +394,9 @@ def export(source: Path, form: str, *, out: Path | None = None, max_error: float
     file = source if source.is_file() else source / CERTIFICATE
     path = file.with_name(file.name.partition(".")[0] + ending) if out is None else out
     if path.exists():
-        raise UsageError(f"{path} exists already; exports are never overwritten. Choose another --out.")
+        raise UsageError(f"{path} exists already; exports are never overwritten. Choose another file.")
     if not path.parent.is_dir():
-        raise UsageError(f"the folder {path.parent} does not exist. Choose another --out.")
+        raise UsageError(f"the folder {path.parent} does not exist. Choose another.")
     try:
         evidence = read_evidence(source)
         text = write(evidence) if max_error is None else intoto_statement(evidence, max_error=max_error)
@@ -224,12 +406,8 @@ def export(source: Path, form: str, *, out: Path | None = None, max_error: float
     return path
 
 
-def log_mlflow(found: Certification) -> str:
-    """Logs metrics, words and the certificate to the active run of MLflow, else to a new one; its id.
-
-    Raises:
-        CodeboundError: MLflow is not installed.
-    """
+def log_mlflow(found: Result) -> str:
+    """Log metrics, words and the certificate to the active run of MLflow, else to a new one; its id."""
     try:
         import mlflow
     except ImportError as error:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import nn
 
-from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import Confrontation, confront
+from codebound.bounds.risk import HoldoutFacts
 from codebound.certificate.verification import CERTIFICATE, list_commands, relative_path, strip_folders
 from codebound.certificate.words import describe_choice
-from codebound.known.base import BASE_FILE
-from codebound.known.provenance import UNKNOWN, Origin
+from codebound.known.provenance import BASE_FILE, UNKNOWN, Origin
 from codebound.known.score_tables import Biased
-from codebound.learn.kernel_network import KernelNetwork
-from codebound.methods.offers import advice
+from codebound.learn.learner import KernelNetwork
 from codebound.methods.registry import list_methods
+from codebound.methods.search import advice
 from codebound.report.plain import DECLARED_SCORES
 from codebound.report.summary import (
     README,
@@ -39,92 +37,80 @@ from codebound.run.files import (
     write_text,
     write_whole,
 )
-from codebound.run.interrupts import finish_block
+from codebound.run.progress import finish_block
 from codebound.sample.caveats import DEVELOPED, remarks
-from codebound.sample.order import Design
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from torch import nn
 
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.assessment import ClassBound
     from codebound.certificate.file import Certificate
-    from codebound.known.encoder import Encoder
+    from codebound.certificate.task import Task, Tensors
     from codebound.known.score_tables import ScoreTable
-    from codebound.methods.offers import Refusal, Route
-    from codebound.sample.dataset import Dataset
+    from codebound.methods.search import Refusal, Route
+    from codebound.sample.dataset import Sample
+    from codebound.sample.order import Design
 
 WEIGHTS = "g.safetensors"
-HELPER = "helper.safetensors"
-"""Tensors of a helper that encodes: of its networks in their order."""
 RESULT = "result.json"
 _IN_MEMORY = 1 << 30  # bytes of inputs
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Certification:
+class Result:
     """A certificate with what belongs beside it.
 
     Attributes:
-        certificate: Accepted by the independent verifier.
         network: The classifier g, in evaluation mode; None where only its scores are known.
-        sample: The sample; the verifier needs it.
-        settings: What was asked for, in words and numbers.
+        task: What was fixed before: the sample, its design, declared tables, a base.
         holdout: Hold-out bound, on the test sample where one was given, of the network that the certificate
             is about; where that was made of f, true only if f has not been trained on the test sample.
         holdout_f: The same of f, where it is not about f; true only if f has not been trained on that sample.
         origin: What f was trained on, where it is known.
         original_errors: Errors of f on the whole sample; None where f was never trained.
         guessing: Error of the commonest label among the counted examples, where every error counts.
-        base: Tensors of the base, with the names of the message; the verifier needs them.
-        original: Tensors of f, where the certificate is about f; the verifier needs them.
-        unlabelled: The unlabelled inputs of C-12b; the verifier needs them.
         copies: Test inputs that also occur in the sample, where a test sample was given.
-        method: The method that made the message.
         skipped: Methods that did not suit, with the reason.
         refusals: Better certificates that the second program refused, or that could not be read: a defect.
         tried: Messages that were assessed.
         is_interrupted: Whether the search was interrupted; the best message until then was certified.
         is_out_of_time: Whether the time for the search was up before its end.
-        seconds: Time the search took.
         routes: The routes to a bound that were compared, the best first.
         by_class: Errors of g on every class, where they were asked for; their limits hold at once.
-        design: Order, copies, clusters and groups of the sample.
-        tables: Declared tables of scores, in their order; the verifier needs them.
         notes: What was done to read the network that was given, in sentences.
-        encoder: What made the inputs that g takes of those of the sample: it was made of the known share, or
-            it is the network that was given.
         disagreement: How often f and g differ on the inputs of the test sample, where it is not about f.
+
+    Example:
+        >>> import codebound as cb
+        >>> few = cb.load_sample("digits").select(range(300), role="train")
+        >>> found = cb.certify(few, method="split", run=cb.Run(effort="quick"))
+        >>> f"{found:.1%} at {found.delta}, by {found.method}", float(found) == found.bound
+        ('4.7% at 0.05, by split', True)
     """
 
     certificate: Certificate
     network: nn.Module | None
-    sample: Dataset
+    task: Task
     settings: Mapping[str, Any]
-    holdout: RiskBound | None
     original_errors: int | None
-    base: dict[str, NDArray[np.float32]] | None
-    original: dict[str, NDArray[np.float32]] | None
-    unlabelled: Dataset | None
-    copies: int | None
     method: str
     skipped: dict[str, str]
     tried: int
     is_interrupted: bool
     seconds: float
     is_out_of_time: bool = False
+    holdout: RiskBound | None = None
+    copies: int | None = None
     holdout_f: RiskBound | None = None
     guessing: float | None = None
     origin: Origin = UNKNOWN
-    design: Design = field(default_factory=Design)
-    tables: tuple[ScoreTable, ...] = ()
     by_class: tuple[ClassBound, ...] = ()
     routes: tuple[Route, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
-    encoder: Encoder | None = None
     disagreement: HoldoutFacts | None = None
 
     def __str__(self) -> str:
@@ -136,7 +122,13 @@ class Certification:
         return "\n".join(filter(None, (str(self.certificate), whose, *refused, *tested, *warned, self.alarm)))
 
     def __repr__(self) -> str:
-        return f"Certification(bound={self.bound!r}, delta={self.delta!r}, method={self.method!r})"
+        return f"Result(bound={self.bound!r}, delta={self.delta!r}, method={self.method!r})"
+
+    def __float__(self) -> float:
+        return self.bound
+
+    def __format__(self, spec: str) -> str:
+        return format(self.bound if spec else str(self), spec)
 
     def _repr_html_(self) -> str:
         """Summary that a notebook shows."""
@@ -159,14 +151,25 @@ class Certification:
 
     @property
     def classifier(self) -> nn.Module:
-        """g with its encoder in front, where there is one: then it takes inputs as they were before it."""
+        """The network g, where more than its scores is known."""
         if self.network is None:
             raise UsageError("only the scores of this classifier were given: it cannot be asked for others.")
-        if self.encoder is None:
-            return self.network
-        from codebound.known.encoder import Encoded
+        return self.network
 
-        return Encoded(self.encoder, self.network, takes_stored=self.takes_stored).eval()
+    @property
+    def sample(self) -> Sample:
+        """The sample; the verifier needs it."""
+        return self.task.sample
+
+    @property
+    def tables(self) -> tuple[ScoreTable, ...]:
+        """Declared tables of scores, in their order; the verifier needs them."""
+        return self.task.tables
+
+    @property
+    def base(self) -> Tensors | None:
+        """Tensors of the base, with the names of the message; the verifier needs them."""
+        return None if self.certificate.known.base is None else self.task.base_tensors
 
     @property
     def takes_stored(self) -> bool:
@@ -210,7 +213,7 @@ class Certification:
     def is_new(self) -> bool:
         """Return True if g is new and shares nothing with f."""
         known = list_methods().get(self.method)
-        is_own = self.base is None and self.encoder is None and known is not None and known.is_own
+        is_own = self.base is None and known is not None and known.is_own
         return is_own and not self.is_given_by_scores
 
     @property
@@ -277,15 +280,10 @@ class Certification:
             page = self._page(result, words)
             if isinstance(self.network, KernelNetwork) and self.certificate.has_picks:
                 write_text(place / "picks.csv", picks_table(self.network, self.sample))
-            if self.network is not None:
-                state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
+            state = {} if self.network is None else self.network.state_dict()
+            state = {name: tensor.contiguous() for name, tensor in state.items()}
+            if state.keys() - {"biases"}:  # a learner of others has no tensors: its scores are kept
                 write_atomically(place / weights, tensor_bytes(state))
-            if self.encoder is not None and isinstance(self.encoder.function, nn.Module):
-                made = {
-                    name: tensor.detach().cpu().contiguous()
-                    for name, tensor in self.encoder.function.state_dict().items()
-                }
-                write_atomically(place / HELPER, tensor_bytes(made))
             write_json(place / "config.json", words)
             write_json(place / RESULT, result | {"certificate": CERTIFICATE, "verify": result["verify_here"]})
             write_text(place / "report.html", page)
@@ -305,7 +303,7 @@ class Saved:
     sentence: str
 
 
-def _write_sample(sample: Dataset, design: Design, place: Path) -> str:
+def _write_sample(sample: Sample, design: Design, place: Path) -> str:
     """Writes a sample where the verifier finds it, and says under which name.
 
     A large one becomes a folder of plain arrays: the verifier has an archive in its memory, and those not.
@@ -325,7 +323,7 @@ def _write_sample(sample: Dataset, design: Design, place: Path) -> str:
 
 
 def _verifier_options(
-    found: Certification, place: Path, folder: Path, data: str, data_folder: Path | None
+    found: Result, place: Path, folder: Path, data: str, data_folder: Path | None
 ) -> dict[str, str | Path | bool]:
     """Options for the verifier, files as paths. Files that it cannot find by itself are written.
 
@@ -333,14 +331,15 @@ def _verifier_options(
     """
     from safetensors.numpy import save as array_bytes
 
-    from codebound_verify.data import NAMES
+    from codebound_verify.sources.arrays import NAMES
 
-    sample, fresh = found.sample, found.unlabelled
+    sample, design, about_f = found.sample, found.task.design, found.task.about_f
+    fresh = None if about_f is None else about_f.unlabelled
     asked: dict[str, str | Path | bool] = {"data": data if data in NAMES else Path(data)}
     is_read = data.endswith(".npz") or (Path(data) / "x.npy").is_file()
-    has_numbers = found.design.clusters is not None or found.design.groups is not None
+    has_numbers = design.clusters is not None or design.groups is not None
     if has_numbers or (data not in NAMES and not (is_read and relative_path(Path(data), folder))):
-        asked["data"] = folder / _write_sample(sample, found.design, place)
+        asked["data"] = folder / _write_sample(sample, design, place)
     if data_folder is not None:
         asked["data_folder"] = data_folder
     for number, table in enumerate(found.tables, start=1):
@@ -350,7 +349,7 @@ def _verifier_options(
         asked["unlabelled"] = folder / "unlabelled.npz"
     for option, tensors, name in (
         ("base", found.base, BASE_FILE),
-        ("subject_weights", found.original, "f.safetensors"),
+        ("subject_weights", None if about_f is None else found.task.f.arrays, "f.safetensors"),
     ):
         if tensors is not None:
             write_atomically(place / name, array_bytes(tensors))
@@ -368,7 +367,7 @@ def scores_name(number: int) -> str:
     return "scores.safetensors" if number == 1 else f"scores-{number}.safetensors"
 
 
-def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
+def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
     """The result as plain JSON."""
     certificate, claim = found.certificate, found.certificate.claim
     counts = certificate.counts
@@ -419,22 +418,19 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         result["routes_say"] = advice(found.routes)
     if found.by_class:
         result["by_class"] = [asdict(row) for row in found.by_class]
-    result["declared"] = {
-        name: f"{made.by}, made of {made.of}"
-        for name, made in certificate.known.used_by(certificate.form).items()
-    }
+    result["declared"] = {name: f"{made.by}, made of {made.of}" for name, made in certificate.used.items()}
     if found.base is not None:
         result["base_is_g"] = found.is_base
     return result
 
 
-def _loads(found: Certification) -> bool:
+def _loads(found: Result) -> bool:
     """Return True if the folder has all that g is computed with."""
     inner = found.network.classifier if isinstance(found.network, Biased) else found.network
     return not found.certificate.has_table or isinstance(inner, KernelNetwork)
 
 
-def _network_words(found: Certification) -> str:
+def _network_words(found: Result) -> str:
     """Origin of the certified classifier, in words."""
     certificate = found.certificate
     if certificate.claim.subject == "f":
@@ -447,15 +443,13 @@ def _network_words(found: Certification) -> str:
             if found.is_given_by_scores
             else "a classifier that is known by its declared scores"
         )
-    if found.encoder is not None:
-        return f"a new last layer, made by {found.method}, on what {found.encoder.name} makes of the inputs"
     if not found.is_new:
         return "what the message leaves of the network that was given"
     given = ", not yours: the one that was given, with its weights, was not used"
     return f"a new classifier, made by {found.method}" + (given if found.original_errors is not None else "")
 
 
-def _advice(found: Certification) -> str:
+def _advice(found: Result) -> str:
     """Advice on what to try next, if the certificate is vacuous."""
     if not found.certificate.claim.vacuous:
         return ""

@@ -9,9 +9,11 @@ import math
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.facts import HoldoutFacts
+import numpy as np
+
 from codebound.bounds.held_out import holdout
-from codebound.bounds.risk import count_of, percent, rate
+from codebound.bounds.monitoring import Mixture
+from codebound.bounds.risk import HoldoutFacts, count_of, percent, rate
 from codebound.holdout.sentences import describe_result, percent_down
 from codebound.report.templates import GROUPS, TICKS, chosen, place, render
 
@@ -22,16 +24,15 @@ if TYPE_CHECKING:
 _SHOWN = 12  # columns in the picture; the table has all
 _EVEN = 0.5  # a limit above it says next to nothing
 _BEGINNINGS = ("it is ", "no threshold ", "where ")  # of sentences that do not begin with a name
-_DRAWN = (
-    "The rows, or the clusters where there are some, are independent draws from where new data come from.",
-    "Another year, source or group of people. Or hard rows were dropped.",
-)
 _FAITHFUL = (
     "The inputs took no part in making or choosing the compressed classifier.",
     "It was calibrated, or picked among several, on these inputs.",
 )
 _ASSUMED = (
-    _DRAWN,
+    (
+        "The rows, or the clusters if there are some, are independent draws from where new data come from.",
+        "Another year, source or group of people. Or hard rows were dropped.",
+    ),
     (
         "Every look at these rows is in this ledger.",
         "Somebody counted errors elsewhere, changed the prompt, and came back.",
@@ -57,14 +58,8 @@ def write_page(file: Path, page: Path) -> None:
 
 
 def lines_page(lines: Sequence[Mapping[str, Any]], *, name: str, head: str) -> str:
-    """The page about the lines of a file that the second program accepted.
-
-    Args:
-        lines: All of them, the first one too.
-        name: Name of the file.
-        head: Hash of its last line.
-    """
-    from codebound.report.watch_page import watch_values
+    """The page about all lines of a file that the second program accepted; head is the hash of the last."""
+    from codebound.report.holdout_page import watch_values
 
     first, *others = lines
     is_watch = first["kind"] == "watch"
@@ -113,7 +108,7 @@ def _ledger(seal: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict
         "group_column": seal["groups"] and seal["groups"]["column"],
         "means": _means(looks, pairs, choices),
         "not_means": _not_means(seal),
-        "assumed": _assumed(seal),
+        "assumed": list_assumed(seal),
         "numbers": _seal_rows(seal),
     }
 
@@ -154,7 +149,6 @@ def _look_row(seal: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any
         "at": place(result["bound"]),
         "dot": None if is_level or not n else place(errors / n),
         "counted": counted,
-        "rate": "" if is_level or not n else rate(errors / n),
         "alone": percent(alone),
         "words": counted
         + (f"; as the only look it would be {percent(alone)}" if alone < result["bound"] else ""),
@@ -258,12 +252,8 @@ def _seal_rows(seal: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def assumptions(seal: Mapping[str, Any]) -> tuple[str, ...]:
-    """Assumptions that no program can check."""
-    return tuple(line for line, _ in _assumed(seal))
-
-
-def _assumed(seal: Mapping[str, Any]) -> list[tuple[str, str]]:
+def list_assumed(seal: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Assumptions that no program can check, and how they could fail."""
     faithful = [_FAITHFUL] if seal["label"]["is"] == "answers" else []
     return [*faithful, *_ASSUMED, *([GROUPS] if seal["groups"] else [])]
 
@@ -293,3 +283,196 @@ def _not_means(seal: Mapping[str, Any]) -> list[str]:
     if seal["clusters"] is not None:
         words.append("Not the error per row: clusters were drawn, and the claim is about a new one.")
     return words
+
+
+_POINTS = 200  # of a curve
+_STREAM = (
+    (
+        "The labels are all that there are, or were chosen without regard to the outcome.",
+        "Only complaints were labelled, or only answers that looked doubtful.",
+    ),
+    (
+        (
+            "As long as the error is at most the bound, each outcome is a loss with at most that "
+            "probability, whatever came before."
+        ),
+        "One cause makes a hundred errors at once: an outage, a user who asks the same again and again.",
+    ),
+)
+
+
+def watch_values(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Values of the page about a stream of labels."""
+    bound, alpha, certificate = first["bound"], first["alpha"], first["certificate"]
+    alarm = batches[-1]["alarm"] if batches else None
+    mixture = Mixture(bound=bound, alpha=alpha / 2 if first["groups"] else alpha)
+    curve = list(_curve(mixture, batches))
+    labels, errors = mixture.labels, mixture.errors
+    limit = percent(mixture.upper_limit()) if labels else "none"
+    said = chosen(bound)
+    if not labels:
+        words = "No label has been seen yet."
+    elif alarm is None:
+        words = f"No alarm in {labels:,} labels: nothing shows that the error ever exceeded {said}."
+    else:
+        words = f"Alarm at label {alarm:,}: the error exceeded {said} at some time up to then."
+    chance = f"If it never exceeds {said}, the chance that this watch ever alarms is at most {alpha:g}."
+    in_each = f" for each {first['groups']['column']}" if first["groups"] else ""
+    if certificate is not None:
+        chance = (
+            f"The {said} are certified{in_each} (failure probability {certificate['delta']:g}). If nothing "
+            "has changed since then, the chance that this watch ever alarms is at most "
+            f"{alpha + certificate['delta']:g}."
+        )
+    return {
+        "title": "watch",
+        "subtitle": f"{count_of(labels, 'label', form=',')} from {first['date'][:10]} to "
+        f"{(batches[-1] if batches else first)['date'][:10]}; bound {said}, alpha {alpha:g}",
+        "answers": [{"words": words, "is_shown": alarm is None}, *_group_answers(first, batches)],
+        "how_sure": chance,
+        "pictures": _pictures(curve, bound=bound, needed=1 / mixture.alpha, alarm=alarm) if labels else [],
+        "numbers": [
+            ("labels", f"{labels:,}", "in the order of the stream"),
+            ("errors", f"{errors:,}", rate(errors / labels) if labels else ""),
+            (
+                "alarm",
+                "none" if alarm is None else f"label {alarm:,}",
+                f"valid at every look, level {alpha:g}",
+            ),
+            (
+                "upper limit",
+                limit,
+                f"if the error never changes: a statement of its own, level {mixture.alpha:g}",
+            ),
+        ],
+        "groups": list(_alarm_rows(first, batches)),
+        "group_column": first["groups"] and first["groups"]["column"],
+        "means": [
+            "You may look after every label, and stop or go on as you like: the level is for all looks.",
+            f"An alarm says that the error exceeded {said} at some time: look at what changed.",
+            f"The upper limit, {limit}, is for an error that is the same all the time.",
+        ],
+        "not_means": [
+            "No alarm is no proof: a small or short rise goes unnoticed for a while.",
+            "An alarm does not say when it began, why, nor that it still lasts.",
+            "Nothing about the answers whose labels were not seen.",
+        ],
+        "assumed": [*_STREAM, *([GROUPS] if first["groups"] else [])],
+    }
+
+
+def _curve(
+    mixture: Mixture, batches: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[int, float, float, float]]:
+    """Labels, error of the last ones, upper limit and wealth (log10) along a stream; fills the mixture."""
+    outcomes = np.zeros(sum(each["labels"] for each in batches), dtype=np.int64)
+    before = 0
+    for each in batches:
+        outcomes[before + np.array(each["errors"], dtype=np.int64) - 1] = 1
+        before += each["labels"]
+    so_far = np.concatenate([[0], np.cumsum(outcomes)])
+    step = -(-max(1, len(outcomes)) // _POINTS)
+    window = max(100, len(outcomes) // 20)
+    for start in range(0, len(outcomes), step):
+        mixture.update(outcomes[start : start + step])
+        seen = mixture.labels
+        first = max(0, seen - window)
+        recent = float(so_far[seen] - so_far[first]) / (seen - first)
+        yield seen, recent, mixture.upper_limit(), mixture.log_wealth / math.log(10.0)
+
+
+def _pictures(
+    curve: Sequence[tuple[int, float, float, float]], *, bound: float, needed: float, alarm: int | None
+) -> list[dict[str, Any]]:
+    """Error and upper limit along the stream, and the evidence for an alarm below."""
+    end = curve[-1][0]
+    recent = [(seen, value) for seen, value, _, _ in curve if seen >= min(100, end)]
+    top = min(1.0, 1.15 * max(1.6 * bound, 1.2 * curve[-1][2], *(value for _, value in recent)))
+    room = math.log10(needed)
+    low, high = min(-1.0, *(wealth for *_, wealth in curve)), 1.25 * room
+    across = [(f"{each:,.0f}", round(100.0 * each / end, 2)) for each in _marks(end)]
+    at_alarm = None if alarm is None else round(100.0 * alarm / end, 2)
+
+    def line(values: Sequence[tuple[int, float]], bottom: float, top: float) -> str:
+        return " ".join(
+            f"{100.0 * seen / end:.2f},{100.0 - 100.0 * (max(value, bottom) - bottom) / (top - bottom):.2f}"
+            for seen, value in values
+        )
+
+    return [
+        {
+            "title": "Error along the stream",
+            "lines": [
+                ("limit", line([(seen, limit) for seen, _, limit, _ in curve], 0.0, top)),
+                ("recent", line(recent, 0.0, top)),
+            ],
+            "level": round(100.0 - 100.0 * bound / top, 2),
+            "up": [(f"{100 * each:g} %", round(100.0 * each / top, 2)) for each in _marks(top)],
+            "across": across,
+            "alarm": at_alarm,
+            "legend": [
+                ("limit", "upper limit, if the error is the same all the time"),
+                ("recent", f"error of the last {max(100, end // 20):,} labels"),
+                ("level", f"bound, {chosen(bound)}"),
+            ],
+        },
+        {
+            "title": f"Evidence that the error exceeded {chosen(bound)}",
+            "lines": [("recent", line([(seen, wealth) for seen, *_, wealth in curve], low, high))],
+            "level": round(100.0 - 100.0 * (room - low) / (high - low), 2),
+            "up": [
+                (f"{10.0**each:g}", round(100.0 * (each - low) / (high - low), 2))
+                for each in range(math.ceil(low), math.floor(high) + 1)
+                if each % max(1, round((high - low) / 5)) == 0
+            ],
+            "across": across,
+            "alarm": at_alarm,
+            "legend": [
+                ("recent", "wealth of a bet against the bound, starting with 1"),
+                ("level", f"alarm at {needed:g}"),
+            ],
+        },
+    ]
+
+
+def _marks(end: float) -> list[float]:
+    """Round numbers from 0 to an end, at most six.
+
+    Example:
+        >>> _marks(4500)
+        [0.0, 1000.0, 2000.0, 3000.0, 4000.0]
+    """
+    power = 10.0 ** math.floor(math.log10(end))
+    step = next(each * power for each in (0.2, 0.5, 1.0, 2.0) if end / (each * power) < 6)
+    return [round(each * step, 12) for each in range(int(end / step + 1e-9) + 1)]
+
+
+def _group_answers(
+    first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """An answer for each group with an alarm."""
+    if first["groups"] and batches:
+        for name, each in zip(first["groups"]["names"], batches[-1]["groups"], strict=True):
+            if each["alarm"] is not None:
+                words = f"Alarm for {name} at its label {each['alarm']:,}."
+                yield {"words": words, "is_shown": False}
+
+
+def _alarm_rows(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """One row for each group, those with an alarm first."""
+    if not (first["groups"] and batches):
+        return
+    rows = []
+    for number, name in enumerate(first["groups"]["names"]):
+        parts = [each["groups"][number] for each in batches]
+        labels, errors = (sum(each["labels"] for each in parts), sum(len(each["errors"]) for each in parts))
+        alarm = parts[-1]["alarm"]
+        said = "none" if alarm is None else f"label {alarm:,} of the group"
+        rows.append((alarm is None, name, said, f"{errors:,} of {labels:,}"))
+    rows.sort(key=lambda row: row[:2])
+    yield {
+        "title": "Groups",
+        "columns": ("alarm", "errors"),
+        "rows": [row[1:] for row in rows],
+        "worst": "" if rows[0][0] else rows[0][1],
+    }

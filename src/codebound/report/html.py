@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from codebound.bounds.risk import percent, rate
-from codebound.certificate.limits import Term, Terms
 from codebound.known.score_tables import Biased
-from codebound.learn.kernel_network import KernelNetwork
+from codebound.learn.learner import KernelNetwork
 from codebound.report.plain import TERMS, answer, describe_confidence, describe_failure, meanings
 from codebound.report.summary import holdout_rows, original_words, snippet, usage_notes
 from codebound.report.templates import TICKS, place, render
+from codebound.sample.counting import Term, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.certificate.file import Certificate
-    from codebound.report.folder import Certification
-    from codebound.sample.dataset import Dataset
+    from codebound.report.folder import Result
+    from codebound.sample.dataset import Sample
     from codebound.sample.losses import Loss
 
 _LEARNED, _WRONG = 48, 24  # shown
@@ -246,7 +246,7 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
     ]
 
 
-def select_examples(found: Certification) -> ExampleTiles:
+def select_examples(found: Result) -> ExampleTiles:
     """Learned and wrong examples of a classifier, for its page."""
     network, sample = found.network, found.sample
     if network is None or sample.is_cells:
@@ -272,14 +272,14 @@ def select_examples(found: Certification) -> ExampleTiles:
     )
 
 
-def _has_pictures(sample: Dataset) -> bool:
+def _has_pictures(sample: Sample) -> bool:
     shape = sample.input_shape
     return len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= _SMALLEST
 
 
 @torch.no_grad()
 def _wrong_examples(
-    network: nn.Module, sample: Dataset, learned: set[int], most: int, *, loss: Loss, is_raw: bool
+    network: nn.Module, sample: Sample, learned: set[int], most: int, *, loss: Loss, is_raw: bool
 ) -> tuple[list[tuple[int, int]], int]:
     """Examples that were not learned from and are wrong, each with what is said; how far the search went."""
     found: list[tuple[int, int]] = []
@@ -301,7 +301,7 @@ def _wrong_examples(
     return found, end
 
 
-def _tile(sample: Dataset, number: int, said: int | None = None) -> Tile:
+def _tile(sample: Sample, number: int, said: int | None = None) -> Tile:
     stored, names = sample.x[number], sample.class_names or tuple(map(str, range(sample.classes)))
     label, heard = names[int(sample.y[number])], None if said is None else names[said]
     if _has_pictures(sample):
@@ -337,7 +337,7 @@ def _picture(stored: NDArray[np.generic], divisor: float) -> str:
     return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
 
 
-def picks_table(network: KernelNetwork, sample: Dataset) -> str:
+def picks_table(network: KernelNetwork, sample: Sample) -> str:
     """Every example that was learned from, in the order of picking, as CSV; the first ones are round 0."""
     rule, lines = network.rule, ["number,round,example,label"]
     sizes = [network.known, *(rule.batch_of(each) for each in range(rule.rounds))]

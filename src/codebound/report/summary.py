@@ -11,9 +11,8 @@ from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.original import through_disagreement
-from codebound.bounds.risk import count_of, percent
+from codebound.bounds.risk import HoldoutFacts, count_of, percent
 from codebound.report.plain import answer, describe_confidence
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
     from codebound.bounds.held_out import Confrontation
     from codebound.certificate.file import Certificate
-    from codebound.report.folder import Certification
-    from codebound.sample.dataset import Dataset, Scaling
+    from codebound.report.folder import Result
+    from codebound.sample.dataset import Sample, Scaling
 
 README = "README.md"
 _NAMED = 20
@@ -33,7 +32,6 @@ _FILES = {
     "model.safetensors": "the tensors of the network g",
     "f.safetensors": "the tensors of the network that was given, which the certificate is about",
     "base.safetensors": "the base, which the message codes the difference to",
-    "helper.safetensors": "the tensors of the encoder in front of g",
     "scores.safetensors": "the declared scores of every example of the sample",
     "sample.npz": "the sample, as the second program reads it",
     "sample": "the same, in parts from the disk",
@@ -152,7 +150,7 @@ def summary_html(sentence: str, result: Mapping[str, Any]) -> str:
     return f"<p><b>{escape(sentence)}</b></p><table>{cells}</table>{warned}"
 
 
-def describe_test(found: Certification) -> dict[str, Any]:
+def describe_test(found: Result) -> dict[str, Any]:
     """Hold-out bounds and caveats, for the certified network and for f."""
     test = found.confrontation
     if test is None or found.holdout is None:
@@ -185,12 +183,12 @@ def describe_test(found: Certification) -> dict[str, Any]:
     return told
 
 
-def _has_copies(found: Certification, test: Confrontation) -> bool:
+def _has_copies(found: Result, test: Confrontation) -> bool:
     """Return True if more test inputs occur in the sample than by chance. They are not fresh then."""
     return _MOST_COPIES * (found.copies or 0) > test.test.n
 
 
-def _is_made_of_f(found: Certification) -> bool:
+def _is_made_of_f(found: Result) -> bool:
     """Return True if the certified network depends on f's numbers."""
     claim = found.certificate.claim
     base = found.certificate.known.base
@@ -198,7 +196,7 @@ def _is_made_of_f(found: Certification) -> bool:
     return is_given and (claim.subject == "f" or not found.is_new)
 
 
-def _doubt(found: Certification, test: Confrontation, who: str) -> tuple[bool, str]:
+def _doubt(found: Result, test: Confrontation, who: str) -> tuple[bool, str]:
     """Return whether test errors are evidence about f, and the caveat."""
     origin = found.origin
     if _has_copies(found, test):
@@ -213,14 +211,13 @@ def _doubt(found: Certification, test: Confrontation, who: str) -> tuple[bool, s
     return True, f", IF {who} was neither trained nor selected on them"
 
 
-def inputs_record(sample: Dataset) -> dict[str, Any]:
+def inputs_record(sample: Sample) -> dict[str, Any]:
     """Description of the classifier's inputs, as plain JSON."""
     return {
         "shape": list(sample.input_shape),
         "dtype": "cells" if sample.is_cells else sample.x.dtype.name,
         "scaling": scaling_words(sample.scaling),
         "encoder": "" if sample.features is None else sample.features.name,
-        "is_of_sample": sample.features is not None and sample.features.rows > 0,
         "columns": [asdict(each) for each in sample.columns],
     }
 
@@ -247,9 +244,10 @@ def snippet(result: Mapping[str, Any]) -> str:
     if result["subject"] == "f" or not result["loads"]:
         return ""
     if inputs["encoder"]:
-        loaded = f"encoder = cb.load_encoder({json.dumps(inputs['encoder'])})"
+        loaded = "from codebound.known.encoder import load_encoder\n\n"
+        loaded += f"encoder = load_encoder({json.dumps(inputs['encoder'])})"
         lines = (
-            "encoder = found.encoder  # what certify returned" if inputs["is_of_sample"] else loaded,
+            loaded,
             'g = cb.load_classifier(".", encoder=encoder)',
             "print(g.predict(inputs))  # texts, or pictures and rows scaled as those of the sample",
         )
@@ -288,7 +286,7 @@ def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str
     if inputs["encoder"]:
         taken = (
             f"Inputs go through the encoder {inputs['encoder']}, which load_classifier puts in front. ONNX "
-            f"has the part behind it, for rows of {shape} bytes, as codebound encode writes them."
+            f"has the part behind it, for rows of {shape} bytes, as codebound data encode writes them."
         )
     if inputs.get("columns"):
         taken += (
@@ -305,7 +303,7 @@ def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str
     )
     dtype = inputs["dtype"] if certificate.is_learned else "float32"
     elsewhere = (
-        "For other programs: codebound decode . --out g.onnx (after pip install onnx onnxscript) writes "
+        "For other programs: codebound export . --to onnx (after pip install onnx onnxscript) writes "
         f"ONNX, with the input stored ({dtype}) and the outputs scores and label."
     )
     return [taken, outputs, scaled, elsewhere]

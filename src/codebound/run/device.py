@@ -5,23 +5,21 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
-import torch
-
 from codebound.run.errors import UsageError
+from codebound.run.extensions import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import torch
+else:
+    torch = LazyModule("torch")
 
 Precision = Literal["float32", "tensorfloat32", "bfloat16"]
 
 
 def resolve_device(device: torch.device | str) -> torch.device:
-    """The device of that name; ``"auto"`` is the current CUDA device if there is one, else the CPU.
-
-    Example:
-        >>> resolve_device("cpu")
-        device(type='cpu')
-    """
+    """The device of that name; ``"auto"`` is the current CUDA device if there is one, else the CPU."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:

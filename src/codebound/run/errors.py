@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
 
 class CodeboundError(Exception):
-    """Base of all errors raised on purpose; the command line prints it without a traceback."""
+    """Base of all errors raised on purpose; the command line prints it without a traceback.
+
+    Example:
+        >>> import codebound as cb
+        >>> try:
+        ...     cb.Run(effort="some")
+        ... except cb.CodeboundError as error:
+        ...     print(error)
+        unknown effort 'some'. Known: quick, standard, max.
+    """
 
     exit_code = 1
 

@@ -24,21 +24,19 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 GROUP = "codebound.extensions"
+NETWORKS = "Study a network"
+"""Panel of the verbs about trained networks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A command of another package.
+    """A command of another package."""
 
-    Attributes:
-        function: Where it is, as ``"package.module:attribute"``.
-        after: The verb that it follows in the list of all; of another package only.
-        has_config: Whether its options can come from a file.
-    """
-
-    function: str
-    after: str = ""
-    has_config: bool = True
+    function: str  # "package.module:attribute"
+    after: str = ""  # verb that it follows in the list of all; by default it is the last
+    has_config: bool = True  # its options can come from a file
+    panel: str = ""  # of the help that lists it; by default the first
+    is_hidden: bool = False  # the help leaves it out
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,32 +122,19 @@ def current_directory_importable() -> Iterator[None]:
 
 
 def import_named(spec: str) -> Any:
-    """Import the object that ``package.module:name`` names. Modules in the current directory are found too.
-
-    Example:
-        >>> import_named("math:sqrt")(9.0)
-        3.0
-    """
+    """Import the object that ``package.module:name`` names, in the current directory too."""
     module, _, name = spec.partition(":")
     with current_directory_importable():
         return getattr(importlib.import_module(module), name)
 
 
 def reader(kind: str) -> Any:
-    """The function of an extension that reads networks.
-
-    Raises:
-        UsageError: No extension reads that.
-    """
+    """The function of an extension that reads networks."""
     return _part("READERS", kind, f"nothing here reads {kind}")
 
 
 def form_of(name: str) -> Any:
-    """The part of an extension that knows what a message of a network needs.
-
-    Raises:
-        UsageError: No extension has it. Nothing is judged without it: its checks would be missing.
-    """
+    """The part of an extension that knows what a message of a network needs: none is judged without it."""
     return _part("FORMS", name, f"nothing here reads or judges networks ({name})")
 
 
@@ -161,3 +146,33 @@ def _part(table: str, name: str, missing: str) -> Any:
             f"do without a network.{extensions.advice}"
         )
     return resolve(extensions[table][name])
+
+
+class LazyModule:
+    """A module that is imported with its first attribute."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, value)
+        return value
+
+
+def lazily(package: str, table: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """``__all__``, ``__getattr__`` and ``__dir__`` of a package: modules, each with a colon, and names."""
+    homes, module = dict[str, str](), ""
+    for word in table.split():
+        if word.endswith(":"):
+            module = word[:-1]
+        else:
+            homes[word] = module
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(homes[name]), name, None)
+        return importlib.import_module(f"{homes[name]}.{name}") if found is None else found
+
+    return sorted(homes), get, lambda: sorted(homes)

@@ -1,30 +1,42 @@
-"""Small files, written in one step and checked when read. Nothing here loads torch."""
+"""Small files and folders: written in one step, checked when read, named by content, locked.
+
+A lock is freed by the system however a process ends. Nothing here loads torch.
+"""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import importlib.metadata
 import json
 import math
 import os
+import platform
 import re
 import shutil
 import sys
+import time
 import uuid
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import cache
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from codebound import __version__
 from codebound.run.errors import CodeboundError, FormatError, UsageError
+from codebound.run.extensions import current_directory_importable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from importlib.machinery import ModuleSpec
+
+    from numpy.typing import NDArray
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 _UNFINISHED_WRITE = ".partial"
 _UNFINISHED_FOLDER = ".unfinished"
@@ -36,11 +48,7 @@ _LONG_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*(?:{_KEY_PART}\.[ \t]*){{{_MOST_KEY
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder and those above it, unless it is there.
-
-    Raises:
-        UsageError: It cannot be made.
-    """
+    """Makes a folder and those above it, unless it is there."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -53,9 +61,6 @@ def write_whole(folder: Path) -> Iterator[Path]:
 
     It stands beside ``folder``, which may be there if it is empty, until then. A write that fails leaves
     nothing; what a killed process left of the same folder is removed first.
-
-    Raises:
-        CodeboundError: It cannot be written.
     """
     folder = folder.resolve() if folder.is_symlink() else folder
     place = folder.with_name(folder.name + _UNFINISHED_FOLDER)
@@ -83,7 +88,7 @@ def replace_file(path: Path) -> Iterator[IO[bytes]]:
                 f"{path} is a folder or a device, which no file can replace. Choose another name."
             )
         _remove_unfinished(path)
-        temporary, file = _lock_file(path)
+        temporary, file = _open_unfinished(path)
         with file:
             yield file
             file.flush()
@@ -98,7 +103,7 @@ def replace_file(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def _lock_file(path: Path) -> tuple[Path, IO[bytes]]:
+def _open_unfinished(path: Path) -> tuple[Path, IO[bytes]]:
     """A new file beside ``path`` that is ours: nobody removes it as left over."""
     while True:
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED_WRITE}")
@@ -161,11 +166,7 @@ def finite(value: Any) -> Any:
 
 
 def read_json(path: Path, *, advice: str) -> dict[str, Any]:
-    """Reads a JSON object; the advice says what to do if it cannot be read.
-
-    Raises:
-        FormatError: The file is too large, or holds none.
-    """
+    """Reads a JSON object; the advice says what to do if it cannot be read."""
     try:
         content = _read_start(path, _MOST_JSON_BYTES + 1)
         if len(content) > _MOST_JSON_BYTES:
@@ -179,11 +180,7 @@ def read_json(path: Path, *, advice: str) -> dict[str, Any]:
 
 
 def require_file(path: Path) -> None:
-    """Refuses what is there and is neither a file nor a folder: it may have no end, or nothing to read.
-
-    Raises:
-        OSError: It is a queue or a device.
-    """
+    """Refuses what is there and is neither a file nor a folder: it may have no end, or nothing to read."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "it is a queue or a device, not a file", str(path))
 
@@ -200,11 +197,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """Reads a short TOML file; ``what`` it is, for messages.
-
-    Raises:
-        UsageError: It cannot be read, or is none.
-    """
+    """Reads a short TOML file; ``what`` it is, for messages."""
     try:
         content = _read_start(path, _MOST_TOML_BYTES + 1)
         text = content.decode()
@@ -246,3 +239,222 @@ def try_lock(descriptor: int) -> bool:
     except (BlockingIOError, PermissionError):  # the latter on Windows
         return False
     return True
+
+
+_BLOCK = 1 << 20
+_POLL_SECONDS = 0.05
+
+
+def content_key(parts: Mapping[str, object]) -> str:
+    """SHA-256 over canonical JSON: the order of keys does not matter, every value does."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@cache
+def versions() -> str:
+    """Return the versions that numbers depend on: ours, numpy and torch.
+
+    Builds of one version count as one, so that nodes with and without a GPU can work together.
+    """
+    others = {name: importlib.metadata.version(name).partition("+")[0] for name in ("numpy", "torch")}
+    return ", ".join(f"{name} {number}" for name, number in {"codebound": __version__, **others}.items())
+
+
+def named_sha256(value: object, hashed: Callable[[str], str]) -> str:
+    """Hashes of all that a text, or a list of texts, names; empty where it names nothing."""
+    texts = value if isinstance(value, list) else [value]
+    return " ".join(hashed(text) if isinstance(text, str) else "" for text in texts).strip()
+
+
+def source_sha256(value: str) -> str:
+    """Hash of what a text names: a file, a folder, or the source file of ``package.module:factory``.
+
+    Relative paths and modules are looked up in the current directory. Empty when it names none of them.
+    """
+    try:
+        path = Path(value).expanduser()
+        if path.is_file():
+            return file_sha256(path)
+        if value and path.is_dir():  # no text is no name of the current directory
+            digest = hashlib.sha256()
+            for file in sorted(each for each in path.rglob("*") if each.is_file()):
+                digest.update(f"{file.relative_to(path).as_posix()}\n{file_sha256(file)}\n".encode())
+            return digest.hexdigest()
+    except (OSError, RuntimeError) as error:  # RuntimeError: nobody has that home directory
+        raise UsageError(f"{value} cannot be read: {error}.") from error
+    module, colon, name = value.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+        return ""
+    origin = _origin(module)
+    return file_sha256(Path(origin)) if origin and Path(origin).is_file() else ""
+
+
+def _origin(module: str) -> str | None:
+    """The file of a module; unlike ``importlib.util.find_spec`` this runs none of the packages around it."""
+    first, *inner = module.split(".")
+    with current_directory_importable():
+        spec = _spec(first, None)
+        for part in inner:
+            if spec is None or spec.submodule_search_locations is None:
+                return None
+            spec = _spec(f"{spec.name}.{part}", spec.submodule_search_locations)
+    return None if spec is None else spec.origin
+
+
+def _spec(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
+    finders = (each for each in sys.meta_path if hasattr(each, "find_spec"))
+    found = (finder.find_spec(name, places) for finder in finders)
+    return next((each for each in found if each is not None), None)
+
+
+def file_sha256(path: Path) -> str:
+    """Hash of a file, which is never in memory as a whole."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+class BusyError(UsageError):
+    """Another process does this work just now."""
+
+    def __init__(self, path: Path, what: str, holder: str = "", *, is_kept: bool = True) -> None:
+        who = f"another process ({holder})" if holder else "another process"
+        super().__init__(f"{what} is being run by {who}. Wait for it, or stop it first.")
+        self._path, self._what, self._is_kept = path, what, is_kept
+
+    def wait(self, until: float) -> None:
+        """Returns when the work can be asked for again, or at that moment of ``time.monotonic``."""
+        patience = until - time.monotonic()
+        with suppress(BusyError), hold_lock(self._path, self._what, patience=patience, is_kept=self._is_kept):
+            pass
+
+
+def lock_beside(path: Path) -> Path:
+    """The lock file of a file or folder that must not hold one."""
+    return path.with_name(f".{path.name}.lock")
+
+
+def hold_lock(
+    path: Path, what: str, *, patience: float = 0.0, is_kept: bool = True
+) -> AbstractContextManager[None]:
+    """Holds a lock; the system frees it when the process ends, however it ends.
+
+    A folder that is there is locked itself, which leaves nothing behind; by a file beside it where folders
+    have no locks; by nothing on a disk without any. Any other path is a lock file, whose folder is made, and
+    which ``is_kept`` afterwards. ``patience`` is in seconds.
+    """
+    deadline = time.monotonic() + patience
+    if path.is_dir():
+        return _lock_folder(path, what, deadline)
+    return _lock_file(path, what, deadline, is_kept=is_kept)
+
+
+@contextmanager
+def _lock_file(path: Path, what: str, deadline: float, *, is_kept: bool) -> Iterator[None]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise CodeboundError(f"{path.parent} cannot be written: {error.strerror}.") from error
+    with file:
+        try:
+            if not _is_free(file.fileno(), deadline):
+                file.seek(0)
+                raise BusyError(path, what, file.read(200).strip(), is_kept=is_kept)
+            is_there = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
+        except OSError as error:
+            if not is_kept:
+                path.unlink(missing_ok=True)
+            raise CodeboundError(
+                f"{path} cannot be locked: {error.strerror}. Choose a folder on a disk with locks."
+            ) from error
+        if not is_there:  # whoever held it has removed it
+            with _lock_file(path, what, deadline, is_kept=is_kept):
+                yield
+            return
+        try:
+            with suppress(OSError):  # a lock without room for the name of its holder holds all the same
+                file.truncate(0)
+                os.write(file.fileno(), f"process {os.getpid()} on {platform.node()}\n".encode())
+            yield
+        finally:
+            if not is_kept:
+                with suppress(OSError):
+                    path.unlink()
+
+
+@contextmanager
+def _lock_folder(path: Path, what: str, deadline: float) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            descriptor = os.open(path, os.O_RDONLY)  # not on Windows
+            stack.callback(os.close, descriptor)
+            if not _is_free(descriptor, deadline):  # not on network disks
+                raise BusyError(path, what)
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):  # says nothing about locks
+                raise CodeboundError(f"{path} cannot be locked: {error.strerror}.") from error
+            try:
+                stack.enter_context(_lock_file(lock_beside(path.resolve()), what, deadline, is_kept=False))
+            except BusyError:
+                raise
+            except CodeboundError:  # a disk without locks
+                pass
+        yield
+
+
+def _is_free(descriptor: int, deadline: float) -> bool:
+    """Locks what is open as soon as nobody else holds it; False if somebody does at the deadline."""
+    while not try_lock(descriptor):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
+    """In what two records of settings differ, one line for each."""
+    return [
+        f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
+        for name in dict.fromkeys((*there, *here))
+        if there.get(name) != here.get(name)
+    ]
+
+
+def optional_folder(out: Path | None) -> AbstractContextManager[Path | None]:
+    """A new folder, if one was asked for."""
+    return nullcontext() if out is None else new_folder(out)
+
+
+@contextmanager
+def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
+    """A folder that nothing was in before; it is gone if what follows fails.
+
+    An empty one is taken, so that the same command can be given again after a process was killed.
+    """
+    numbered = (Path("runs") / f"{verb}-{number}" for number in range(1, 10_000))
+    for folder in [out] if out is not None else numbered:
+        with ExitStack() as stack:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(hold_lock(folder, f"what goes to {folder}"))
+            except FileExistsError:
+                continue
+            except BusyError:
+                if out is not None:
+                    raise
+                continue
+            except OSError as error:
+                raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+            if any(folder.iterdir()):
+                continue
+            try:
+                yield folder
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+            return
+    raise UsageError(f"{out} exists already; results are never overwritten. Choose another folder.")

@@ -16,15 +16,14 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import find_extensions, import_named, resolve
-from codebound.run.interrupts import SIGNALS
-from codebound.run.progress import Progress, silent
+from codebound.run.progress import SIGNALS, Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping
     from typing import Self
 
 
@@ -35,19 +34,12 @@ _PATIENCE = 5.0  # seconds for an idle worker to end by itself, so that its libr
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Job:
-    """One call of a function in another process.
+    """One call of a function in another process; its arguments and its value are sent there and back."""
 
-    Attributes:
-        function: ``package.module:name``; the process that runs it imports it.
-        arguments: Its keyword arguments; they and its value are sent to and from that process.
-        cpus: Processor cores it uses: the number of its threads.
-        gpus: GPUs it needs; an engine on one machine leaves the choice to the job.
-    """
-
-    function: str
+    function: str  # "package.module:name", which that process imports
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    cpus: int = 1
-    gpus: float = 0
+    cpus: int = 1  # the number of its threads
+    gpus: float = 0  # an engine on one machine leaves the choice to the job
 
     def __post_init__(self) -> None:
         if self.cpus < 1 or self.gpus < 0:
@@ -81,30 +73,8 @@ def not_sent(error: Exception) -> Failure:
     )
 
 
-class Residents(Protocol):
-    """Objects that stay where they were made, on the nodes of an engine; one that is lost is made again."""
-
-    def tell(self, method: str, *given: Any) -> None:
-        """Calls a method of every one of them, and of one that is made again."""
-
-    def tell_anew(self, method: str, *given: Any) -> None:
-        """The same, which makes whatever they were told before of no account."""
-
-    def ask(self, method: str, *given: Any) -> list[Any]:
-        """Call a method of each and return the results in order."""
-
-    def ask_each(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The same, each with arguments of its own."""
-
-    def close(self) -> None:
-        """Lets all of them go."""
-
-
 class Engine(ABC):
     """Runs jobs in other processes, here or elsewhere; a context manager that stops them in the end."""
-
-    has_nodes: ClassVar[bool] = False
-    """True if there are other machines, with their own memory and cores."""
 
     @property
     @abstractmethod
@@ -115,17 +85,12 @@ class Engine(ABC):
     def as_finished(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
         """Runs jobs and yields each when it has ended, in that order; closing it stops the others.
 
-        Args:
-            jobs: What to run. A deque is emptied from the left, and jobs may be added to it meanwhile.
+        A deque of jobs is emptied from the left, and jobs may be added to it meanwhile.
         """
 
     def parts_of(self, sample: Any, size: int) -> Iterable[Any]:
         """A sample in parts of that many examples, as arguments of jobs."""
         return (sample.part(start, start + size) for start in range(0, sample.n, size))
-
-    def residents(self, function: str, each: Iterable[Mapping[str, Any]]) -> Residents:
-        """Objects of a class or function that stay on the nodes, one for each of these arguments."""
-        raise UsageError(f"{function} would share the cores of one machine: use the engine ray.")
 
     @abstractmethod
     def close(self) -> None:
@@ -326,9 +291,6 @@ def over_shards(
 
     A part is a number of whole chunks, of the size that the argument ``chunk_size`` says: the batches, and so
     what is found on them, are those of one pass.
-
-    Raises:
-        CodeboundError: A job failed; nothing is said about fewer examples.
     """
     sample, chunk_size = arguments[of], arguments["chunk_size"]
     if sample.x.device.type != "cpu":

@@ -26,12 +26,9 @@ REGISTRY: dict[str, Implementation] = {}
 
 
 def implements(*refs: str, kind: Kind) -> Callable[[F], F]:
-    """Ties a function to its IDs; tests/test_references.py checks both directions.
+    """Ties a function to its IDs, such as C-2; tests/test_references.py checks both directions.
 
-    Args:
-        refs: IDs such as ``"C-2"``; each belongs to exactly one function.
-        kind: ``"certificate"`` is true as printed; ``"published-form"`` reproduces a paper and is no
-            guarantee; the others are neither.
+    A ``certificate`` is true as printed; a ``published-form`` reproduces a paper and is no guarantee.
     """
 
     def register(function: F) -> F:

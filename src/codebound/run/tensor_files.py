@@ -51,11 +51,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], record: object) -> N
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
-    """Reads what `save_tensors` wrote.
-
-    Raises:
-        FormatError: The file is missing, cut short or altered.
-    """
+    """Reads what `save_tensors` wrote."""
     with _open(path) as file:
         metadata = file.metadata() or {}
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
@@ -100,10 +96,7 @@ def state_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def state_sha256(tensors: Mapping[str, Tensor], text: str = "") -> str:
-    """The hash in run folders, of tensors of any type in the CPU's memory.
-
-    SHA-256 over ``text`` and names, types, shapes and bytes.
-    """
+    """SHA-256 over ``text`` and names, types, shapes and bytes of tensors in the CPU's memory."""
     digest = hashlib.sha256(text.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
@@ -114,9 +107,7 @@ def state_sha256(tensors: Mapping[str, Tensor], text: str = "") -> str:
 
 
 def float32_sha256(tensors: Mapping[str, NDArray[np.float32]]) -> str:
-    """The hash in certificates (docs/format.md, section 5.3), of tensors as little-endian float32.
-
-    SHA-256 over names in sorted order, each as ``name|d0,d1,..|`` and its bytes.
+    """SHA-256 of tensors as in certificates (docs/format.md, 4.4), little-endian float32 by sorted names.
 
     Names are of printable ASCII characters without a bar: else two sets of tensors could have one hash.
 
@@ -154,11 +145,8 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
     """The named tensors of a weights file, on the CPU, in the file's dtypes, as they are.
 
     Reads ``.safetensors``, or a torch checkpoint with ``weights_only=True``; never runs code from a file. Of
-    weights in several files give the index, ``model.safetensors.index.json``.
-
-    A torch checkpoint may be the tensors themselves or hold them under ``state_dict``, ``model_state_dict``
-    or ``model``, or under another name if there are no others; a prefix ``module.`` that all names share is
-    dropped.
+    weights in several files give the index. A checkpoint may hold its tensors under ``state_dict``,
+    ``model_state_dict``, ``model``, or a name without others; a prefix ``module.`` of all names is dropped.
     """
     path = Path(path)
     if path.suffix == ".pt2":

@@ -7,20 +7,23 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.lib import format as npy
 
 from codebound.run.errors import DataError
+from codebound.run.extensions import LazyModule
 from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.columns import as_cells
-from codebound.sample.dataset import Dataset, Scaling, row_parts
+from codebound.sample.dataset import Sample, Scaling, row_parts
 from codebound.sample.formats.idx import MAX_BYTES, read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    import torch
     from numpy.typing import ArrayLike, NDArray
+else:
+    torch = LazyModule("torch")
 
 MAX_CLASSES = 1 << 16
 SCALED = (
@@ -41,7 +44,7 @@ def from_arrays(
     scaling: Scaling | None = None,
     source: str = "arrays in memory",
     cells: bool | None = None,
-) -> Dataset:
+) -> Sample:
     """A dataset from inputs and labels; stored type and scaling follow from the dtype, never from values.
 
     ======================================  =============================  ==========================
@@ -109,7 +112,7 @@ def from_arrays(
         )
     if scaling is None and looks_standardised(stored):
         warnings.append(STANDARDISED)
-    return Dataset(
+    return Sample(
         name=name,
         role=role,
         x=stored,
@@ -161,7 +164,7 @@ def _labels(y: NDArray[np.generic], name: str) -> NDArray[np.int64]:
     return y.astype(np.int64)
 
 
-def read_arrays(path: Path, *, role: str, classes: int | None = None) -> Dataset:
+def read_arrays(path: Path, *, role: str, classes: int | None = None) -> Sample:
     """The sample in an ``.npz`` file with arrays ``x`` and, unless unlabelled, ``y``, or in a folder.
 
     ``x.npy`` and ``y.npy`` of a folder are mapped: parts are read from the disk when needed. So a sample can
@@ -181,9 +184,6 @@ def read_members(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.gene
     """Arrays of an ``.npz`` file, by their names.
 
     Shapes are taken from the headers and checked before anything is allocated; pickled objects are refused.
-
-    Raises:
-        DataError: It is no such file, or has no such array.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -207,11 +207,7 @@ def read_members(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.gene
 
 
 def read_npy(path: Path) -> NDArray[np.generic]:
-    """The array in a ``.npy`` file, which is mapped.
-
-    Raises:
-        DataError: It is no such file, or cannot be read.
-    """
+    """The array in a ``.npy`` file, which is mapped."""
     try:
         with path.open("rb") as file:
             if file.read(7)[6:] != b"\x01":  # later versions may promise a header of gigabytes

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 STANDARDISED = (
     "the inputs look standardised on this very sample (mean 0 and standard deviation 1): those constants "
@@ -50,7 +50,7 @@ _KEY_BYTES = 6
 _STEPS = 4096  # a multiple of 256: then no ratio of two bytes lies halfway between two steps
 
 
-def remarks(sample: Dataset, *, delta: float = 0.05) -> tuple[str, ...]:
+def remarks(sample: Sample, *, delta: float = 0.05) -> tuple[str, ...]:
     """The warnings of a sample, and what its inputs and labels show.
 
     Example:
@@ -63,7 +63,7 @@ def remarks(sample: Dataset, *, delta: float = 0.05) -> tuple[str, ...]:
     return (*sample.warnings, *_of_pictures(sample), *labels, *_of_copies(sample))
 
 
-def _of_pictures(sample: Dataset) -> list[str]:
+def _of_pictures(sample: Sample) -> list[str]:
     """Values that a rule for pictures cuts off, or does not read (docs/format.md, 7.4)."""
     is_picture = len(sample.input_shape) == 3 and sample.input_shape[0] in (1, 3)
     if sample.x.dtype == np.uint8 or not is_picture or sample.features:
@@ -81,7 +81,7 @@ def _of_pictures(sample: Dataset) -> list[str]:
     return [said]
 
 
-def _of_labels(sample: Dataset, delta: float) -> list[str]:
+def _of_labels(sample: Sample, delta: float) -> list[str]:
     found = []
     counts = np.bincount(sample.y, minlength=1)
     label = int(counts.argmax())
@@ -118,14 +118,9 @@ def _of_labels(sample: Dataset, delta: float) -> list[str]:
     return found
 
 
-def find_copies(sample: Dataset) -> NDArray[np.bool_]:
-    """Examples whose input and label are those of an earlier one."""
-    return count_before(number_inputs(sample.x), sample.y) > 0
-
-
-def _of_copies(sample: Dataset) -> list[str]:
+def _of_copies(sample: Sample) -> list[str]:
     """Number of copies, and their rates by label."""
-    is_copy = find_copies(sample)
+    is_copy = count_before(number_inputs(sample.x), sample.y) > 0  # input and label are those of one before
     copies = int(is_copy.sum())
     if not copies:
         return []
@@ -172,7 +167,7 @@ def _is_standard(total: NDArray[np.float64], squares: NDArray[np.float64], n: in
     )
 
 
-def require_fixed_scaling(sample: Dataset) -> None:
+def require_fixed_scaling(sample: Sample) -> None:
     """Refuses constants that are statistics of this very sample: no declaration could call them fixed."""
     scaling = sample.scaling
     if sample.is_cells:
@@ -217,12 +212,10 @@ def _sums(x: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float
     return total, squares
 
 
-def development_sample(sample: Dataset, origins: Iterable[str] = ()) -> str:
+def development_sample(sample: Sample, origins: Iterable[str] = ()) -> str:
     """Name of the sample that this one is a part of, if the format was made with a view of it; else nothing.
 
-    Args:
-        sample: The sample, as stored.
-        origins: What tables, features and a base were made of (``of``).
+    ``origins`` are what tables, features and a base were made of (``of``).
     """
     origins, keys = [each.lower() for each in origins], {}
     lists = sorted(_lists().items(), key=lambda each: -len(each[0]))  # fashion-mnist before mnist

@@ -49,17 +49,11 @@ _DECLARED = re.compile(r"(?P<name>.+?)\s*\{(?P<levels>.*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """Name of a column, and what it declares: ``shape{flat|tall}``, ``postcode{*}``.
-
-    Attributes:
-        name: The name.
-        levels: Words that it can hold, in order: those of labels are the classes.
-        is_words: Whether its numbers are words, too.
-    """
+    """Name of a column, and what it declares: ``shape{flat|tall}``, ``postcode{*}``."""
 
     name: str
-    levels: tuple[str, ...] = ()
-    is_words: bool = False
+    levels: tuple[str, ...] = ()  # words that it can hold, in order: those of labels are the classes
+    is_words: bool = False  # its numbers are words, too
 
     @classmethod
     def read(cls, text: str, *, source: str) -> Title:
@@ -98,11 +92,7 @@ def title_of(title: Title, values: Values) -> Title:
 
 
 def cells_of(title: Title, values: Values, *, name: str) -> NDArray[np.float64]:
-    """The cells of a column.
-
-    Raises:
-        DataError: All its words are numbers with commas.
-    """
+    """The cells of a column."""
     if isinstance(values, np.ndarray) and not title.is_words:
         return _view(np.where(np.isnan(values), GAP, values.astype(np.float64).view(np.uint64)))
     texts = texts_of(values)
@@ -174,11 +164,7 @@ def texts_of(values: Values) -> list[str | None]:
 
 
 def codes_of(title: Title, values: Values, *, name: str) -> NDArray[np.float64]:
-    """Places of labels among the levels of a title; NaN where one is missing.
-
-    Raises:
-        DataError: One is none of them.
-    """
+    """Places of labels among the levels of a title; NaN where one is missing."""
     known: dict[str | None, float] = {level: float(i) for i, level in enumerate(title.levels)}
     by_number = {float(level): known[level] for level in title.levels if is_number(level)}
     codes = []

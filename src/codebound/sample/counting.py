@@ -1,21 +1,25 @@
-"""Counts of a claim: rows that count, copies, and limits (docs/format.md, 6.1 to 6.5)."""
+"""Counts of a claim, and the limits and the bound that follow (docs/format.md, section 6)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 
+from codebound.bounds.numerics import binomial_inverse_upper, float_above, picked_inverse_upper
 from codebound.run.errors import DataError, UsageError
+from codebound.run.extensions import LazyModule
 from codebound.run.references import implements
-from codebound.sample.outputs import leads, leads_of
+from codebound.sample.losses import leads, leads_of
 from codebound.sample.questions import ALL, ANY_ROW, EACH_CLASS, EACH_GROUP, ONE_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import torch
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -24,6 +28,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64] | Tensor
     Mask = NDArray[np.bool_]
+    from collections.abc import Sequence
+
+else:
+    torch = LazyModule("torch")
 
 MOST_PARTS = 1024
 _OF_CLUSTERS = (ONE_ROW, ANY_ROW)
@@ -42,17 +50,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdicts:
-    """Judgements of rows, in doubt the worse of two.
+    """Judgements of rows, in doubt the worse of two."""
 
-    Attributes:
-        right: Rows that are right beyond doubt, and count beyond doubt.
-        counts: Rows that may be answered, or predicted as what is asked for; all, where nothing is asked.
-        speaks: Rows that are answered beyond doubt.
-    """
-
-    right: Mask
-    counts: Mask
-    speaks: Mask
+    right: Mask  # beyond doubt, and so is that they count
+    counts: Mask  # they may be answered, or predicted as what is asked for; all, where nothing is asked
+    speaks: Mask  # they are answered beyond doubt
 
     @classmethod
     def join(cls, parts: list[Verdicts]) -> Verdicts:
@@ -72,13 +74,8 @@ def judge(
 ) -> Verdicts:
     """Judge rows by their scores (6.1, 6.2, 7.8).
 
-    Args:
-        question: The loss, and the rows that count.
-        values: Scores, a row each.
-        labels: Label of each row. One that no column has is wrong.
-        classes: Label of each column; by default its number.
-        room: By how much a difference has to be larger.
-        theta: What is subtracted from each difference (9.2).
+    A label that no column has is wrong; ``classes`` are those of the columns. A difference has to exceed
+    ``room`` after ``theta`` was subtracted (9.2).
     """
     scores, beyond = torch.as_tensor(values).double(), torch.as_tensor(room).double()
     right = question.loss.differences(scores, torch.as_tensor(labels), classes) - theta > beyond
@@ -109,14 +106,10 @@ def count(
     Args:
         arranged: The sample with its order.
         verdicts: Of each stored row; those of known and picked rows are not looked at.
-        question: The loss, and the rows that count.
+        question: Loss, and rows that count.
         known: Stored indices of known rows.
-        classes: Labels of the classes.
+        classes: Their labels.
         picked: Stored indices of picked rows, under the picked law.
-
-    Raises:
-        UsageError: The sample, or the law, has no such limits.
-        DataError: No row counts.
     """
     on = question.on
     if (arranged.clusters is None) == (on in _OF_CLUSTERS):
@@ -226,3 +219,68 @@ class _Counter:
             errors, fine = len(bad), len(np.setdiff1d(records[good], bad))
         picks = 0 if self._picked is None else int(is_counted[self._picked].sum())
         return Tally(of, errors, errors + fine + picks, None if self._picked is None else picks)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One limit of a bound, by the law of C-2 or of C-15; ``share`` is that of the failure probability."""
+
+    law: Literal["binomial", "picked"]
+    count: int  # errors, and picks under the picked law
+    n: int
+    bits: float = 0.0
+    share: float = 1.0
+
+    def limit(self, delta: float) -> float:
+        """The limit at a failure probability of the whole bound; 1 where nothing was counted."""
+        if self.n == 0:
+            return 1.0
+        log_delta = math.log(delta) + math.log(self.share) - self.bits * math.log(2.0)
+        inverse = binomial_inverse_upper if self.law == "binomial" else picked_inverse_upper
+        return min(1.0, inverse(self.count, self.n, log_delta))
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The limits of a claim, and how its bound follows from them.
+
+    Example:
+        >>> terms = Terms((Term("picked", 800, 60_000, bits=30),))
+        >>> round(terms.bound(terms.limits(0.05)), 5)
+        0.01703
+    """
+
+    each: tuple[Term, ...]
+    joined: Literal["first", "largest", "sum"] = "first"
+
+    def limits(self, delta: float) -> tuple[float, ...]:
+        """All limits; together they hold with probability 1 - delta."""
+        return tuple(term.limit(delta) for term in self.each)
+
+    def bound(self, limits: Sequence[float]) -> float:
+        """The bound that follows, rounded up."""
+        if self.joined == "first":
+            return limits[0]
+        if self.joined == "largest":
+            return max(limits)
+        return min(1.0, float_above(sum(map(Fraction, limits), Fraction(0))))
+
+
+def terms_of(
+    law: Literal["binomial", "picked", "sum"], on: str, counts: Sequence[Any], *, bits: float
+) -> Terms:
+    """Terms by a law for the rows that count, of counts with ``errors``, ``n`` and ``picks``."""
+    one: Literal["binomial", "picked"] = "binomial" if law == "sum" else law
+    is_half = law == "sum" or on.startswith("answered")
+    share = 0.5 if is_half else 1.0 / len(counts) if on.startswith("each ") else 1.0
+    each = (Term(one, found.errors + (found.picks or 0), found.n, bits, share) for found in counts)
+    return Terms(tuple(each), "sum" if law == "sum" else "largest" if on.startswith("each ") else "first")
+
+
+def guess_rate(classes: int, commonest: Fraction | None) -> Fraction:
+    """Error rate of guessing, for the loss ``wrong``: the bound of a claim says nothing from here on.
+
+    ``commonest`` is the share of the commonest label among the counted rows, where all of them count.
+    """
+    at_random = 1 - Fraction(1, classes)
+    return at_random if commonest is None else min(at_random, 1 - commonest)

@@ -1,4 +1,4 @@
-"""A sample as it is stored: numbers, literal scaling constants, a content hash; its parts and its copies."""
+"""A sample as it is stored, with its hash and the origin of its inputs (docs/format.md, 3.1 and 4.3)."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import hashlib
 import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from codebound.bounds.risk import count_of
 from codebound.run.errors import CertificateError, DataError, UsageError
+from codebound.run.extensions import LazyModule
 from codebound.sample.columns import are_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import torch
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from codebound.sample.columns import Title
-    from codebound.sample.made import Made
+else:
+    torch = LazyModule("torch")
 
 LARGEST = 1e300
 """The largest number of a sample (docs/format.md, 3.1)."""
@@ -43,12 +46,7 @@ def row_parts(x: NDArray[np.generic]) -> Iterator[slice]:
 
 
 def arrays_sha256(*arrays: NDArray[np.generic], cells: bool = False) -> str:
-    """SHA-256 over type, shape and stored-order bytes of arrays, one after the other.
-
-    Args:
-        arrays: The arrays.
-        cells: Whether the first of them holds cells.
-    """
+    """SHA-256 over type, shape and stored-order bytes of arrays; the first may hold ``cells``."""
     digest = hashlib.sha256()
     names = [array.dtype.name for array in arrays]
     for name, array in zip(["cells", *names[1:]] if cells else names, arrays, strict=True):
@@ -91,8 +89,9 @@ class Scaling:
                     "all, or one per channel."
                 )
 
-    def apply(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    def apply(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Network inputs for stored values ``x`` of shape ``(batch, channels, ...)``; ``x`` is left alone."""
+        dtype = dtype or torch.float32
         inputs = x.to(dtype, copy=True).div_(self.divisor)
         if any(self.mean):
             inputs.sub_(_per_channel(self.mean, dtype, x.device, x.dim()))
@@ -108,23 +107,24 @@ def _per_channel(values: tuple[float, ...], dtype: torch.dtype, device: torch.de
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class Sample:
     """A sample with its labels, in stored order.
 
     Attributes:
-        name: Name or path it was loaded from.
         role: What it may be used for: ``train``, ``prior``, ``certify``, ``test`` or ``unlabelled``.
         x: Inputs, ``(n, channels, height, width)`` or ``(n, features)``, as uint8, float32 or float64;
             uint8 where the source has bytes. Cells are float64, with patterns for words and gaps.
         y: Labels, ``(n,)`` int64 in ``[0, classes)``; all zero when the role is ``unlabelled``.
-        classes: Number of classes.
-        scaling: Literal constants that turn ``x`` into network inputs.
         source: Where the bytes came from, in words.
-        warnings: What a reader of any result on this sample should know.
         features: What made the inputs of others, where something did.
-        class_names: What the classes are called, in the order of labels, where that is known.
+        class_names: In the order of labels, where they are known.
         columns: What became the inputs, where they come from a table: another table is read by the same.
-        is_cells: Whether the inputs are cells of a table.
+
+    Example:
+        >>> import codebound as cb
+        >>> digits = cb.load_sample("digits")
+        >>> digits.select(range(300), role="train").n
+        300
     """
 
     name: str
@@ -149,14 +149,18 @@ class Dataset:
         if self.x.dtype.name not in STORED_DTYPES:
             raise DataError(
                 f"{self.name}: inputs are stored as {', '.join(STORED_DTYPES)}. Got {self.x.dtype.name}. "
-                "codebound.from_arrays converts other types."
+                "codebound.sample.arrays.from_arrays converts other types."
             )
         if self.y.shape != (len(self.x),) or self.y.dtype != np.int64:
             raise DataError(
                 f"{self.name}: labels must be int64 of shape ({len(self.x)},), one per input. "
                 f"Got {self.y.dtype.name} of shape {self.y.shape}."
             )
-        if self.x.dtype.kind == "f" and not _can_be_computed_with(self.x, cells=self.is_cells):
+        most = LARGEST if self.x.dtype.kind != "f" else min(LARGEST, float(np.finfo(self.x.dtype.name).max))
+        if self.x.dtype.kind == "f" and not all(
+            ((np.abs(self.x[rows]) <= most) | (self.is_cells & np.isnan(self.x[rows]))).all()
+            for rows in row_parts(self.x)
+        ):
             raise DataError(
                 f"{self.name}: inputs contain NaN, infinity or numbers beyond {LARGEST:g}, which no rule "
                 "computes with. Remove or replace those examples, or rescale them by a constant, or give a "
@@ -206,27 +210,17 @@ class Dataset:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 over shape, dtype and stored-order bytes of inputs, then of labels.
-
-        The hashed bytes are, without anything between or after them::
-
-            dtype|d0,d1,...|   ASCII: numpy's name of the dtype of x, or cells; its shape in decimal
-            x                  all values, row-major, little-endian
-            int64|d0|          the same for y
-            y                  all labels, 8 bytes each, little-endian two's complement
-
-        For one example ``x = [[1, 2]]`` in uint8 with label 3, that is ``uint8|1,2|``, the bytes 01 02,
-        ``int64|1|``, the bytes 03 00 00 00 00 00 00 00. Name, role, scaling and class count are left out.
+        """SHA-256 over shape, dtype and stored-order bytes of inputs, then of labels (docs/format.md, 3.1).
 
         Example:
-            >>> sample = Dataset("two pixels", "train", np.array([[1, 2]], dtype="uint8"), np.array([3]), 4)
+            >>> sample = Sample("two pixels", "train", np.array([[1, 2]], dtype="uint8"), np.array([3]), 4)
             >>> layout = b"uint8|1,2|" + bytes([1, 2]) + b"int64|1|" + bytes([3, 0, 0, 0, 0, 0, 0, 0])
             >>> sample.sha256 == hashlib.sha256(layout).hexdigest()
             True
         """
         return arrays_sha256(self.x, self.y, cells=self.is_cells)
 
-    def select(self, indices: Sequence[int] | NDArray[np.int64], *, role: str) -> Dataset:
+    def select(self, indices: Sequence[int] | NDArray[np.int64], *, role: str) -> Sample:
         """The examples at ``indices``, in that order, with a new role; ``unlabelled`` drops the labels."""
         picked = np.asarray(indices, dtype=np.int64)
         y = np.zeros(len(picked), dtype=np.int64) if role == "unlabelled" else self.y[picked]
@@ -260,17 +254,8 @@ def _send(array: NDArray[np.generic], device: torch.device) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
-def _can_be_computed_with(x: NDArray[np.generic], *, cells: bool) -> bool:
-    largest = min(LARGEST, float(np.finfo(x.dtype.name).max))
-    return all(((np.abs(x[rows]) <= largest) | (cells & np.isnan(x[rows]))).all() for rows in row_parts(x))
-
-
-def require_certifiable(sample: Dataset) -> None:
-    """Refuses a sample before anything is searched that no certificate can be about, or no classifier.
-
-    Raises:
-        DataError: Its inputs have too many axes, or its labels are no classes.
-    """
+def require_certifiable(sample: Sample) -> None:
+    """Refuses a sample before anything is searched that no certificate can be about, or no classifier."""
     if sample.x.ndim > _AXES:
         raise DataError(
             f"{sample.name}: inputs of shape {sample.input_shape} have {len(sample.input_shape)} axes, and a "
@@ -283,13 +268,13 @@ def require_certifiable(sample: Dataset) -> None:
         raise DataError(
             f"{sample.name}: {sample.n} examples have {labels} different labels. So many are no classes that "
             "can be learned: this may be a number, a day or a name. Name the column with the classes, or "
-            "make classes of a quantity by limits that were fixed in advance; for a quantity itself see "
-            "PickToLearn(learner, tau=...)."
+            "make classes of a quantity by limits that were fixed in advance; for a quantity itself there is "
+            "codebound holdout seal with the loss residual:TAU."
         )
 
 
-def reading_options(sample: Dataset) -> dict[str, Any]:
-    """Return the options of ``load_dataset`` that read another sample alike."""
+def reading_options(sample: Sample) -> dict[str, Any]:
+    """Return the options of ``load_sample`` that read another sample alike."""
     return {
         "classes": sample.classes,
         "class_names": sample.class_names,
@@ -299,12 +284,8 @@ def reading_options(sample: Dataset) -> dict[str, Any]:
     }
 
 
-def align_labels(dataset: Dataset, names: tuple[str, ...]) -> Dataset:
-    """The sample with its labels in the order of these names, where it has names of its own.
-
-    Raises:
-        DataError: It has a class of another name.
-    """
+def align_labels(dataset: Sample, names: tuple[str, ...]) -> Sample:
+    """The sample with its labels in the order of these names, where it has names of its own."""
     own = dataset.class_names
     if not names or not own or own == names:
         return dataset
@@ -321,9 +302,8 @@ def align_labels(dataset: Dataset, names: tuple[str, ...]) -> Dataset:
 def permutation(n: int, *, seed: int = 0) -> NDArray[np.int64]:
     """The fixed order in which a sample of ``n`` examples is cut.
 
-    Position i gets the i-th 64-bit output of Philox4x64-10 with key ``(seed mod 2^64, seed div 2^64)`` and
-    a counter that starts at 1 (numpy's ``Philox(key=seed).random_raw``); positions are sorted by that number,
-    equal numbers by position. Only integers are involved, so every machine and language finds the same order.
+    Positions are sorted by the outputs of Philox4x64-10 with key ``(seed mod 2^64, seed div 2^64)`` and a
+    counter that starts at 1, equal ones by position: integers alone, the same on every machine.
 
     Example:
         >>> permutation(5).tolist()
@@ -348,7 +328,7 @@ class DeviceData:
         """Number of examples."""
         return len(self.y)
 
-    def batch(self, indices: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    def batch(self, indices: Tensor, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
         """Scaled inputs and labels of the examples at ``indices``."""
         return self.scaling.apply(self.x[indices], dtype), self.y[indices]
 
@@ -356,7 +336,7 @@ class DeviceData:
         """The examples from ``start`` to ``stop``, without the others: a part can be sent elsewhere."""
         return DeviceData(self.x[start:stop].clone(), self.y[start:stop].clone(), self.scaling)
 
-    def chunks(self, chunk_size: int, dtype: torch.dtype = torch.float32) -> Iterator[tuple[Tensor, Tensor]]:
+    def chunks(self, chunk_size: int, dtype: torch.dtype | None = None) -> Iterator[tuple[Tensor, Tensor]]:
         """All examples in stored order, at most ``chunk_size`` of them in floating point at a time."""
         for start in range(0, self.n, chunk_size):
             stop = start + chunk_size
@@ -365,28 +345,15 @@ class DeviceData:
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """Number of ``n`` examples that occur in another sample.
-
-    Attributes:
-        n: Examples looked at.
-        count: Those whose input occurs in the other sample, byte for byte.
-        relabelled: Those among them whose label no copy in the other sample carries.
-    """
+    """Number of ``n`` examples whose inputs another sample has; ``relabelled``: never with their label."""
 
     n: int
     count: int
     relabelled: int
 
 
-def cross_duplicates(a: Dataset, b: Dataset) -> Duplicates:
-    """Counts the examples of ``b`` whose stored input bytes also occur in ``a``.
-
-    Inputs are compared by 128-bit BLAKE2b digests, so memory is about 250 bytes an example of ``a`` whatever
-    the size of an input.
-
-    Raises:
-        DataError: The samples differ in input shape or dtype, so their bytes cannot be compared.
-    """
+def cross_duplicates(a: Sample, b: Sample) -> Duplicates:
+    """Counts the examples of ``b`` whose stored input bytes also occur in ``a``."""
     if a.input_shape != b.input_shape or a.dtype != b.dtype:
         raise DataError(
             f"{a.name} and {b.name} cannot be compared: inputs are {a.dtype} of {a.input_shape} "
@@ -408,14 +375,8 @@ def as_numbers(rows: NDArray[np.generic]) -> NDArray[np.generic]:
     return numbers
 
 
-def in_float32(rows: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Inputs as numbers in float32, in which networks read them; minus zero is zero."""
-    with np.errstate(over="ignore"):
-        return rows.astype(np.float32) + np.float32(0.0)
-
-
 def row_digests(
-    dataset: Dataset, form: Callable[[NDArray[np.generic]], NDArray[np.generic]] | None = None
+    dataset: Sample, form: Callable[[NDArray[np.generic]], NDArray[np.generic]] | None = None
 ) -> Iterator[tuple[bytes, int]]:
     """A digest of each input in a form, or as it is stored, with its label."""
     for rows in row_parts(dataset.x):
@@ -425,14 +386,15 @@ def row_digests(
             yield hashlib.blake2b(content[at * size : (at + 1) * size], digest_size=16).digest(), label
 
 
-def seen_rows(dataset: Dataset) -> NDArray[np.uint64]:
+def seen_rows(dataset: Sample) -> NDArray[np.uint64]:
     """Eight bytes for each input, as networks read it: what a network that saw them remembers."""
-    form = as_numbers if dataset.is_cells else in_float32
-    found = b"".join(digest[:8] for digest, _ in row_digests(dataset, form))
+    form = as_numbers if dataset.is_cells else lambda rows: rows.astype(np.float32) + np.float32(0.0)
+    with np.errstate(over="ignore"):
+        found = b"".join(digest[:8] for digest, _ in row_digests(dataset, form))
     return np.frombuffer(found, dtype="<u8").astype(np.uint64)
 
 
-def require_disjoint(unlabelled: Dataset, sample: Dataset) -> None:
+def require_disjoint(unlabelled: Sample, sample: Sample) -> None:
     """Refuses unlabelled inputs that occur in the sample: they are not fresh."""
     known = {digest for digest, _ in row_digests(sample, as_numbers)}
     shared = sum(digest in known for digest, _ in row_digests(unlabelled, as_numbers))
@@ -441,3 +403,53 @@ def require_disjoint(unlabelled: Dataset, sample: Dataset) -> None:
             f"{shared} of the {unlabelled.n} unlabelled inputs occur in the sample; they have to be a fresh "
             "draw, used for no choice. Leave them out, or draw others."
         )
+
+
+MAX_CHARACTERS = 400
+LICENCE = " (licence: "
+"""In front of the licence of an encoder, behind its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Something that was made before."""
+
+    by: str  # a learner's class, parameters, seed and versions
+    of: str  # name of the data that it was made of
+    rows: int  # how many of the first rows of the sample are among these
+    sha256: str  # of its file
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by", printable(self.by))
+        object.__setattr__(self, "of", printable(self.of))
+
+    @property
+    def name(self) -> str:
+        """Name of an encoder, without its licence."""
+        return self.by.partition(LICENCE)[0]
+
+
+def printable(text: str) -> str:
+    """The text as a header can have it."""
+    return "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in text)[:MAX_CHARACTERS]
+
+
+def require_printable(name: str, text: object) -> None:
+    """Refuse a text that no header can have."""
+    if not isinstance(text, str) or text != printable(text):
+        raise UsageError(f"{name}: at most {MAX_CHARACTERS} printable ASCII characters. Got {text!r:.80}.")
+
+
+def whole(name: str, value: object) -> int:
+    """Python's own integer for that of a library; others are refused."""
+    if not isinstance(value, Integral):
+        raise UsageError(f"{name} is a whole number. Got {value!r:.80}.")
+    return int(value)
+
+
+def integers(name: str, values: object) -> NDArray[np.int64]:
+    """Array of integers in a list, a series or another array; others are refused."""
+    found = np.asarray(values)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "biu"):
+        raise DataError(f"{name} must be integers in a row. Got {found.dtype} of shape {found.shape}.")
+    return found.astype(np.int64, copy=False)

@@ -12,31 +12,23 @@ from codebound.run.files import write_arrays
 from codebound.sample.caveats import remarks
 from codebound.sample.dataset import cross_duplicates
 from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.load import load_dataset, split
+from codebound.sample.load import load_sample, split
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codebound.sample.dataset import Dataset, Duplicates
+    from codebound.sample.dataset import Duplicates, Sample
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
-    """Summary of a sample.
+    """Summary of a sample."""
 
-    Attributes:
-        sample: The sample.
-        counts: Examples of every class.
-        warnings: What is odd about it.
-        duplicates: Examples of the test split that occur in the training split, where both are here.
-        not_compared: Why the splits were not compared, where that failed.
-    """
-
-    sample: Dataset
-    counts: tuple[int, ...]
+    sample: Sample
+    counts: tuple[int, ...]  # examples of every class
     warnings: tuple[str, ...]
-    duplicates: Duplicates | None
-    not_compared: str = ""
+    duplicates: Duplicates | None  # of the training split in the test split, where both are here
+    not_compared: str = ""  # reason why the splits were not compared, where that failed
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
@@ -69,7 +61,7 @@ def describe_sample(spec: str, *, role: str = "train", folder: Path | None = Non
         >>> describe_sample("digits").counts[:3]
         (178, 182, 177)
     """
-    sample = load_dataset(spec, role=role, folder=folder)
+    sample = load_sample(spec, role=role, folder=folder)
     warnings = remarks(sample)
     counts = tuple(np.bincount(sample.y, minlength=sample.classes).tolist())
     known = KNOWN.get(spec.lower())
@@ -77,7 +69,7 @@ def describe_sample(spec: str, *, role: str = "train", folder: Path | None = Non
         return Description(sample, counts, warnings, None)
     other = "train" if sample.role == "test" else "test"
     try:
-        sibling = load_dataset(spec, role=other, folder=folder)
+        sibling = load_sample(spec, role=other, folder=folder)
     except DataError as error:
         why = f"Not compared with the {other} split: {error}"
         return Description(sample, counts, warnings, None, why)
@@ -87,15 +79,11 @@ def describe_sample(spec: str, *, role: str = "train", folder: Path | None = Non
 
 def save_sample(
     spec: str, out: Path, *, role: str = "train", holdout: float | None = None, folder: Path | None = None
-) -> Dataset:
-    """Writes a sample as an ``.npz`` file, and returns it; with ``holdout`` its part of that role.
-
-    Raises:
-        UsageError: The file is there, or is called otherwise.
-    """
+) -> Sample:
+    """Writes a sample as an ``.npz`` file, and returns it; with ``holdout`` its part of that role."""
     if out.suffix != ".npz" or out.exists():
         raise UsageError(f"{out} must be a new file that ends in .npz.")
-    sample = load_dataset(spec, role=role, folder=folder)
+    sample = load_sample(spec, role=role, folder=folder)
     if holdout is not None:
         sample = split(sample, {"train": 1.0 - holdout, "test": holdout})[role]
     write_arrays(out, {"x": sample.x, "y": sample.y})

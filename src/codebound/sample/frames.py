@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.sample.columns import Values
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 TARGETS = ("y", "label", "target", "class")
 """Names of the column with the labels, in any case, that need not be given."""
@@ -47,16 +47,7 @@ _SHOWN_CHARACTERS = 24
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A way to read a sample: its role, and what it has in common with another one.
-
-    Attributes:
-        role: What it may be used for.
-        classes: Number of classes; None for what occurs or is declared.
-        class_names: What the classes of the other sample are called, in the order of labels.
-        columns: What became the inputs of the other sample, where that is a table.
-        cells: Whether a table is stored as cells; None for where it has words or gaps.
-        input_shape: Shape of an input of the other sample.
-    """
+    """A way to read a sample, as the arguments of ``load_sample`` say it."""
 
     role: str = "train"
     classes: int | None = None
@@ -78,11 +69,7 @@ class Labels:
 def rows_like(
     table: Sequence[tuple[Title, Values]], like: tuple[Title, ...], *, name: str
 ) -> NDArray[np.float64]:
-    """Cells of any rows by the columns of a sample.
-
-    Raises:
-        DataError: A column is not there, or the columns differ in length.
-    """
+    """Cells of any rows by the columns of a sample."""
     chosen = _match_columns(table, like, name=name)
     if len({len(values) for _, values in chosen}) != 1:
         lengths = ", ".join(f"{_short(title.name)}: {len(values)}" for title, values in chosen[:_SHOWN])
@@ -165,11 +152,7 @@ def _count_from_zero(words: Sequence[str]) -> bool:
 def joined_texts(
     table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str
 ) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
-    """The text of every example, all columns but the labels; their labels; and what these are called.
-
-    Raises:
-        DataError: The table leaves something open; the message says what to write.
-    """
+    """The text of every example, all columns but the labels; their labels; and what these are called."""
     at = find_target([title.name for title, _ in table], target, name=name)
     labels = column_of_labels(*table[at], how, name=name)
     cells = [texts_of(values) for i, (_, values) in enumerate(table) if i != at]
@@ -179,15 +162,12 @@ def joined_texts(
 
 def sample_of(
     table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str, source: str
-) -> Dataset:
+) -> Sample:
     """The sample in a table: cells where it has words or gaps, else numbers.
 
     Labels are whole numbers from 0, or words: then the classes are those that the header declares, or those
     of the other sample, or those that occur, sorted, unless it is the test sample of another. Inputs are
     those of the columns of the other sample, by their names and in their order, where there are any.
-
-    Raises:
-        DataError: The table leaves something open; the message says what to write.
     """
     from codebound.sample.arrays import from_arrays  # which loads torch
 
@@ -251,9 +231,8 @@ def _remarks(columns: Sequence[Title], x: NDArray[np.float64]) -> list[str]:
             f"nearly every row has words of its own in {_few(texts)}: a learner of tables makes next to "
             "nothing of a text, an encoder reads it (the option encoder); leave out what is the name of a row"
         )
-    if mixed := [
-        name for name, each, cells in zip(names, words, x.T, strict=True) if _are_mixed(each, cells)
-    ]:
+    are_mixed = [len(each) > 0 and np.isfinite(cells).any() for each, cells in zip(words, x.T, strict=True)]
+    if mixed := list(compress(names, are_mixed)):
         remarks.append(
             f"numbers and words stand together in {_few(mixed)}: a learner takes all of them for words (a "
             "number is written 1234.5, a day 2020-02-29)"
@@ -271,10 +250,6 @@ def _remarks(columns: Sequence[Title], x: NDArray[np.float64]) -> list[str]:
             "out (pandas writes it unless told index=False)"
         )
     return remarks
-
-
-def _are_mixed(words: NDArray[np.uint64], cells: NDArray[np.float64]) -> bool:
-    return len(words) > 0 and bool(np.isfinite(cells).any())
 
 
 def _numbers_rows(cells: NDArray[np.float64]) -> bool:
@@ -318,11 +293,7 @@ def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
 
 
 def labels_of(column: Labels, *, name: str) -> NDArray[np.int64]:
-    """The labels that a column holds.
-
-    Raises:
-        DataError: One is missing, or neither a level nor a whole number from 0.
-    """
+    """The labels that a column holds."""
     missing = np.flatnonzero(np.isnan(column.values))
     if missing.size:
         raise DataError(

@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from codebound.bounds.risk import count_of
 from codebound.run.errors import CodeboundError, DataError, UsageError
-from codebound.run.extensions import import_named
+from codebound.run.extensions import LazyModule, import_named
 from codebound.sample.arrays import from_arrays, read_arrays, require_one_label
 from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.columns import Title, text_cells
-from codebound.sample.dataset import ROLES, Dataset, Scaling, align_labels, permutation, reading_options
+from codebound.sample.dataset import ROLES, Sample, Scaling, align_labels, permutation, reading_options
 from codebound.sample.formats.catalogue import KNOWN, KnownDataset, find, has_digest, locate, read
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.frames import Reading, column_of_labels, labels_of, sample_of
@@ -33,21 +30,24 @@ from codebound.sample.tables import SUFFIXES, is_frame, read_file, read_frame, t
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    import torch
     from numpy.typing import NDArray
+else:
+    torch = LazyModule("torch")
 
 ACCEPTED = (
     "a pair (inputs, labels) of arrays, tensors or data frames, a data frame with a column of labels, a "
-    "Dataset or DataLoader of PyTorch, or a name that load_dataset knows"
+    "Dataset or DataLoader of PyTorch, or a name that load_sample knows"
 )
 _LOOKED_AT_TWICE = 3
 _LABELS = "labels of the pair"
-_OF_NUMPY = (torch.float16, torch.float32, torch.float64)
+_OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")
 _PARTS = {"train": ("train", "training"), "test": ("test", "testing"), "": ("val", "valid", "validation")}
 _SIZED = re.compile(r"(?P<folder>.+)@(?P<height>[1-9]\d{0,3})x(?P<width>[1-9]\d{0,3})")
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-def load_dataset(
+def load_sample(
     spec: object,
     *,
     role: str = "train",
@@ -57,7 +57,7 @@ def load_dataset(
     columns: tuple[Title, ...] = (),
     cells: bool | None = None,
     input_shape: tuple[int, ...] = (),
-) -> Dataset:
+) -> Sample:
     """Loads a sample; never downloads.
 
     Args:
@@ -65,7 +65,7 @@ def load_dataset(
             table (``table.csv:labels``), a folder (images by class, which
             ``folder@HEIGHTxWIDTH`` brings to one size; ``x.npy`` and ``y.npy``, which stay on the disk;
             torchvision's layout), or ``package.module:factory``, called without arguments, which returns a
-            Dataset or a pair ``(x, y)``. Or a sample in memory: a pair of arrays or tensors, a data frame, a
+            Sample or a pair ``(x, y)``. Or a sample in memory: a pair of arrays or tensors, a data frame, a
             Dataset or a DataLoader of PyTorch, whose transforms are applied: the network sees what they make.
         role: For named datasets the split, ``train`` or ``test``; for the others the sample is what ``spec``
             holds and the role says what it may be used for.
@@ -82,7 +82,7 @@ def load_dataset(
         UsageError: An argument is outside its range.
 
     Example:
-        >>> digits = load_dataset("digits")
+        >>> digits = load_sample("digits")
         >>> digits.n, digits.input_shape, digits.classes
         (1797, (1, 8, 8), 10)
     """
@@ -92,14 +92,13 @@ def load_dataset(
     return align_labels(_load(spec, folder, how), how.class_names)
 
 
-def _load(spec: object, folder: Path | None, how: Reading) -> Dataset:
-    if isinstance(spec, Dataset):
+def _load(spec: object, folder: Path | None, how: Reading) -> Sample:
+    if isinstance(spec, Sample):
         return _with_role(spec, how.role)
     if not isinstance(spec, str | Path):
         return _collect(spec, how)
     spec = str(spec)
-    known = KNOWN.get(spec.lower())
-    if known is not None:
+    if (known := KNOWN.get(spec.lower())) is not None:
         return _load_known(known, how, folder)
     path = Path(spec).expanduser()
     if path.is_dir():
@@ -128,7 +127,7 @@ def _load(spec: object, folder: Path | None, how: Reading) -> Dataset:
     )
 
 
-def _load_known(known: KnownDataset, how: Reading, folder: Path | None) -> Dataset:
+def _load_known(known: KnownDataset, how: Reading, folder: Path | None) -> Sample:
     if how.role not in ("train", "test"):
         raise UsageError(
             f"{known.name} comes as 'train' and 'test'; the role {how.role!r} is a part of one of them. "
@@ -146,7 +145,7 @@ def _load_known(known: KnownDataset, how: Reading, folder: Path | None) -> Datas
     else:
         found = locate(known, how.role, folder)
         (x, y), source = read(found), f"{known.title} from {found.folder}, checksums verified"
-    return Dataset(known.name, how.role, x, y, known.classes, Scaling(divisor=known.divisor), source)
+    return Sample(known.name, how.role, x, y, known.classes, Scaling(divisor=known.divisor), source)
 
 
 def _load_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -163,7 +162,7 @@ def _load_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return table[:, :-1].reshape(-1, 1, 8, 8), table[:, -1].astype(np.int64)
 
 
-def _load_folder(path: Path, how: Reading) -> Dataset:
+def _load_folder(path: Path, how: Reading) -> Sample:
     if (path / "x.npy").is_file():
         return read_arrays(path, role=how.role, classes=how.classes)
     split = "test" if how.role == "test" else "train"
@@ -177,13 +176,13 @@ def _load_folder(path: Path, how: Reading) -> Dataset:
         known = ", ".join(found.known.name for found in likely or candidates)
         raise DataError(
             f"{path} may hold more than one known dataset ({known}). Load it by name and give the folder: "
-            f"load_dataset({candidates[0].known.name!r}, folder={str(path)!r})."
+            f"load_sample({candidates[0].known.name!r}, folder={str(path)!r})."
         )
     named = _load_known(likely[0].known, replace(how, role=split), path)
     return _with_role(replace(named, name=str(path)), how.role)
 
 
-def _load_images(path: Path, how: Reading) -> Dataset:
+def _load_images(path: Path, how: Reading) -> Sample:
     """A folder of images, or its part for the role, with the classes of its part to learn from.
 
     The shape is what is asked for: channels, height and width, or the last two, or nothing.
@@ -223,11 +222,7 @@ def _sub_folders(path: Path) -> set[str]:
 
 
 def call_factory(spec: str, advice: str) -> Any:
-    """Return what the user's function ``package.module:factory`` returns.
-
-    Raises:
-        DataError: It is not there, or fails; the message ends with the advice.
-    """
+    """Return what the user's function ``package.module:factory`` returns."""
     try:
         return import_named(spec)()
     except CodeboundError:
@@ -236,25 +231,25 @@ def call_factory(spec: str, advice: str) -> Any:
         raise DataError(f"{spec} failed with {type(error).__name__}: {error}. {advice}") from error
 
 
-def _call_maker(spec: str, how: Reading) -> Dataset:
+def _call_maker(spec: str, how: Reading) -> Sample:
     advice = (
         "A factory is called without arguments; its module must be importable (installed, or in the current "
         "directory)."
     )
     made = call_factory(spec, advice)
-    if isinstance(made, Dataset):
+    if isinstance(made, Sample):
         warnings = (STANDARDISED,) if looks_standardised(made.x) and STANDARDISED not in made.warnings else ()
         return _with_role(replace(made, warnings=made.warnings + warnings), how.role)
     if isinstance(made, tuple) and len(made) == 2:
         return from_arrays(*made, name=spec, role=how.role, classes=how.classes, source=f"factory {spec}")
-    raise DataError(f"{spec} must return a Dataset or a pair (x, y). Got {type(made).__name__}.")
+    raise DataError(f"{spec} must return a Sample or a pair (x, y). Got {type(made).__name__}.")
 
 
-def _with_role(dataset: Dataset, role: str) -> Dataset:
+def _with_role(dataset: Sample, role: str) -> Sample:
     return replace(dataset, role=role, y=np.zeros_like(dataset.y) if role == "unlabelled" else dataset.y)
 
 
-def _collect(given: object, how: Reading) -> Dataset:
+def _collect(given: object, how: Reading) -> Sample:
     """A sample from what is in memory; the items of a dataset are collected once, in their order."""
     kind = type(given).__name__
     name, source = "arrays" if kind in ("tuple", "list", "ndarray", "Tensor") else kind, f"{kind} in memory"
@@ -291,17 +286,17 @@ def _collect(given: object, how: Reading) -> Dataset:
 
 def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
     """Inputs and labels, or None where there are none."""
-    if isinstance(given, DataLoader):
-        if isinstance(given.dataset, IterableDataset):
+    if isinstance(given, torch.utils.data.DataLoader):
+        if isinstance(given.dataset, torch.utils.data.IterableDataset):
             return _stack(chain.from_iterable(zip(*batch, strict=True) for batch in given), name=name)
         given = given.dataset
-    if isinstance(given, TensorDataset):
+    if isinstance(given, torch.utils.data.TensorDataset):
         given = given.tensors
-    if isinstance(given, np.ndarray | Tensor):
+    if isinstance(given, np.ndarray | torch.Tensor):
         return given, None
     if isinstance(given, tuple | list) and len(given) in (1, 2):
         return given[0], (*given, None)[1]
-    if isinstance(given, IterableDataset):
+    if isinstance(given, torch.utils.data.IterableDataset):
         return _stack(given, name=name)
     if isinstance(given, str | bytes | dict) or not (
         hasattr(given, "__len__") and hasattr(given, "__getitem__")
@@ -346,15 +341,11 @@ def _row(row: Any, *, name: str) -> tuple[NDArray[Any], Any]:
 
 
 def _array(values: Any) -> NDArray[Any]:
-    """An array of whatever holds numbers; nothing of it is left out or made up.
-
-    Raises:
-        DataError: It has holes, no common shape, or no values at all.
-    """
+    """An array of whatever holds numbers; nothing of it is left out or made up."""
     try:
-        if isinstance(values, Tensor):
+        if isinstance(values, torch.Tensor):
             plain = values.detach().to("cpu").to_dense().resolve_conj().resolve_neg()
-            exact = plain.dtype in _OF_NUMPY or not plain.is_floating_point()
+            exact = str(plain.dtype) in _OF_NUMPY or not plain.is_floating_point()
             return np.asarray(plain if exact else plain.float())
         array = np.asarray(values.toarray() if hasattr(values, "toarray") else values)  # sparse of scipy
     except (ValueError, TypeError, RuntimeError) as error:
@@ -390,12 +381,12 @@ def labels_in(y: Any, how: Reading, *, name: str) -> tuple[NDArray[Any], tuple[s
     return labels_of(column, name=name), column.levels
 
 
-def as_dataset(given: object, *, role: str = "train", like: Dataset | None = None) -> Dataset:
-    """The sample that was given, in any way that ``load_dataset`` takes; a Dataset stays what it is.
+def as_dataset(given: object, *, role: str = "train", like: Sample | None = None) -> Sample:
+    """The sample that was given, in any way that ``load_sample`` takes; a Sample stays what it is.
 
     Classes, and the columns of a table, are those of the sample that it is ``like``, where there is one.
     """
-    if isinstance(given, Dataset):
+    if isinstance(given, Sample):
         has_words = given.role == "test" and given.columns and given.class_names
         if has_words and like is not None and not like.class_names:
             raise DataError(
@@ -404,12 +395,12 @@ def as_dataset(given: object, *, role: str = "train", like: Dataset | None = Non
                 "the header: label{no|yes}."
             )
         return given if like is None else align_labels(given, like.class_names)
-    return load_dataset(given, role=role, **({} if like is None else reading_options(like)))
+    return load_sample(given, role=role, **({} if like is None else reading_options(like)))
 
 
 def split(
     dataset: Any, parts: Mapping[str, float] | Mapping[str, int], *, seed: int = 0
-) -> dict[str, Dataset]:
+) -> dict[str, Sample]:
     """Parts of a sample by role, disjoint and together all of it, along ``permutation(n, seed)``.
 
     Part k of fractions f_1, f_2, ..., in the order given, runs from floor(n F_{k-1}) to floor(n F_k), where
@@ -425,7 +416,7 @@ def split(
         UsageError: A role is unknown, a part is empty, or the parts do not add up.
 
     Example:
-        >>> digits = split(load_dataset("digits"), {"train": 0.8, "test": 0.2})
+        >>> digits = split(load_sample("digits"), {"train": 0.8, "test": 0.2})
         >>> digits["train"].n, digits["test"].n
         (1437, 360)
     """
@@ -434,7 +425,7 @@ def split(
     if unknown or not parts:
         raise UsageError(f"a part has the role {', '.join(ROLES)}. Got {', '.join(unknown) or 'no part'}.")
     ends, order = _ends(dataset.n, list(parts.values())), permutation(dataset.n, seed=seed)
-    found: dict[str, Dataset] = {}
+    found: dict[str, Sample] = {}
     for role, start, end in zip(parts, [0, *ends[:-1]], ends, strict=True):
         if end <= start:
             raise UsageError(

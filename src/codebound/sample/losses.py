@@ -7,28 +7,28 @@ dataclass and name it in ``LOSSES``: its ``kind`` is the first word of its name,
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC
 from dataclasses import asdict, astuple, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-import torch
-
 from codebound.run.errors import DataError, FormatError, UsageError
-from codebound.sample.outputs import column_leads, leads_of
+from codebound.run.extensions import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self  # since Python 3.11
 
+    import numpy as np
+    import torch
     from numpy.typing import NDArray
     from torch import Tensor
 
     from codebound.bits.plain_code import PlainReader, PlainWriter
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
+else:
+    np, torch = LazyModule("numpy"), LazyModule("torch")
 
 MOST_LABELS = 1 << 16
 _MOST_COST = 15
@@ -52,25 +52,15 @@ class Loss(ABC):
     It is counted on the examples of one class, or of the other classes, where it names one: the bound is then
     about new data of that class. Such examples are independent draws from the distribution of their class.
 
-    Attributes:
-        kind: The first word of its name.
-        spelling: What the other words look like, in the order of its fields.
-        promise: What a network does that incurs it on at most a share of its examples.
-        number: Its number in a message; None where no message has it.
-        least: The smallest number that it can have in its name.
-        has_part: Whether it is about a part of the examples only.
-        is_ranked: Whether the scores decide where several guesses are allowed, not the predicted class.
-        is_of_values: Whether labels and predictions are values, without classes.
     """
 
-    kind: ClassVar[str]
-    spelling: ClassVar[tuple[str, ...]] = ()
-    promise: ClassVar[str]
-    number: ClassVar[int | None] = None
-    least: ClassVar[int] = 0
-    has_part: ClassVar[bool] = False
-    is_ranked: ClassVar[bool] = False
-    is_of_values: ClassVar[bool] = False
+    kind: ClassVar[str]  # the first word of its name
+    spelling: ClassVar[tuple[str, ...]] = ()  # of the other words, in the order of its fields
+    promise: ClassVar[str]  # what a network does that incurs it on at most a share of its examples
+    number: ClassVar[int | None] = None  # in a message
+    least: ClassVar[int] = 0  # number that it can have in its name
+    has_part: ClassVar[bool] = False  # it is about a part of the examples only
+    is_of_values: ClassVar[bool] = False  # labels and predictions are values, without classes
 
     def __str__(self) -> str:
         return ":".join((self.kind, *map(str, astuple(self))))
@@ -78,11 +68,6 @@ class Loss(ABC):
     @property
     def guesses(self) -> int:
         """Number of guesses that it allows."""
-        return 1
-
-    @property
-    def least_classes(self) -> int:
-        """Number of classes that it is written out for."""
         return 1
 
     def check_labels(self, labels: Sequence[int]) -> None:
@@ -97,12 +82,8 @@ class Loss(ABC):
     def differences(self, values: Tensor, labels: Tensor, classes: NDArray[np.int64] | None = None) -> Tensor:
         """Return the distance to the loss, in units of the scores. It is incurred at 0 and below.
 
-        Scores that are not finite, and labels that no column has, are losses.
-
-        Args:
-            values: Scores, a row each.
-            labels: Label of each row.
-            classes: Label of each column, rising; by default its number.
+        Scores that are not finite, and labels that no column has, are losses. ``classes`` has the label of
+        each column, rising; by default its number.
         """
         scores, count = values.detach().double(), values.shape[1]
         columns, is_known = labels.long(), labels < count
@@ -115,11 +96,6 @@ class Loss(ABC):
 
     def _differences(self, scores: Tensor, columns: Tensor, classes: NDArray[np.int64] | None) -> Tensor:
         return column_leads(scores, columns, self.guesses)
-
-    def is_incurred(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return a mask of losses. The scores are a row, or a value, for each example."""
-        found: Tensor = self.is_about(labels) & (self.differences(scores, labels) <= 0.0)
-        return found
 
     def guess_rate(self, classes: int) -> Fraction:
         """Return the rate of this loss for blind guesses. A bound as large says nothing."""
@@ -216,7 +192,7 @@ class FalseAlarm(AbstractSeen):
 class Top(Loss):
     """A label that is not among the best guesses."""
 
-    kind, number, spelling, least, is_ranked = "top", 3, (_NUMBER,), 1, True
+    kind, number, spelling, least = "top", 3, (_NUMBER,), 1
     promise = "misses the label with its {best} best guesses on at most {share} of new data"
     best: int
 
@@ -233,12 +209,10 @@ class Top(Loss):
 
 @dataclass(frozen=True)
 class CostAbove(Loss):
-    """A cost of a predicted class, by its label, that is too much.
+    """A cost of a predicted class, by its label, that is above a limit.
 
-    Attributes:
-        limit: Costs above it count.
-        costs: ``distance``, or a hexadecimal digit for each label and each class but the label itself; rows
-            with commas between them may have these, too.
+    Costs are ``distance``, or a hexadecimal digit for each label and each class but the label itself; rows
+    with commas between them may have these, too.
     """
 
     kind, number, spelling = "cost-above", 4, (_NUMBER, _TABLE)
@@ -256,16 +230,8 @@ class CostAbove(Loss):
                 )
             object.__setattr__(self, "costs", "".join(row[:y] + row[y + 1 :] for y, row in enumerate(rows)))
 
-    @property
-    def least_classes(self) -> int:  # noqa: D102
-        return 2 if self.costs == _DISTANCE else math.isqrt(len(self.costs)) + 1
-
     def matrix(self, classes: int) -> NDArray[np.int64]:
-        """Return the costs of classes, a row for each label, both in rising order of label.
-
-        Raises:
-            UsageError: They are for another number of classes, or none is above the limit.
-        """
+        """Return the costs of classes, a row for each label, both in rising order of label."""
         is_distance = self.costs == _DISTANCE
         numbers = np.arange(classes)
         found: NDArray[np.int64] = np.abs(np.subtract.outer(numbers, numbers))
@@ -325,14 +291,8 @@ class LargeResidual(Loss):
     def check_labels(self, labels: Sequence[int]) -> None:  # noqa: D102
         raise UsageError(
             f"the loss {self} is one of predicted values, not of classes: seal examples with values "
-            "(codebound holdout), or use PickToLearn(tau=...)."
+            "(codebound holdout)."
         )
-
-    def is_about(self, labels: Any) -> Any:  # noqa: D102
-        return abs(labels) >= 0
-
-    def is_incurred(self, scores: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
-        return ~((scores - labels).abs() <= float(self.tau))
 
 
 LOSSES: dict[str, type[Loss]] = {
@@ -345,6 +305,28 @@ WRONG = Wrong()
 def _best(scores: Tensor, among: Tensor) -> Tensor:
     """The largest score of some classes; minus infinity without one."""
     return scores.masked_fill(~among, -torch.inf).amax(dim=1)
+
+
+def column_leads(scores: Tensor, columns: Tensor, best: int = 1) -> Tensor:
+    """Score in a column of each row, less the largest of the others, or the last of the ``best`` of these."""
+    places = columns.unsqueeze(1)
+    others = scores.scatter(1, places, -torch.inf).topk(best, dim=1).values[:, -1]
+    return scores.gather(1, places).squeeze(1) - others
+
+
+def leads(values: Tensor) -> Tensor:
+    """Largest score less the second, in float64."""
+    best = values.detach().double().topk(2, dim=1).values
+    return best[:, 0] - best[:, 1]
+
+
+def leads_of(values: Tensor, label: int, classes: NDArray[np.int64] | None = None) -> Tensor:
+    """Score of one class less the largest of the others, in float64; ``classes`` has columns' labels."""
+    labels = range(values.shape[1]) if classes is None else classes.tolist()
+    if label not in labels:
+        raise UsageError(f"no class has the label {label}.")
+    columns = torch.full((len(values),), labels.index(label), device=values.device)
+    return column_leads(values.detach().double(), columns)
 
 
 def parse_loss(text: str, *, classes: int | None = None) -> Loss:
@@ -380,11 +362,7 @@ def parse_loss(text: str, *, classes: int | None = None) -> Loss:
 
 
 def read_loss(reader: PlainReader, classes: int) -> Loss:
-    """Read the loss of a message about so many classes. Whether these have its labels is known later.
-
-    Raises:
-        FormatError: There is no such loss.
-    """
+    """Read the loss of a message about so many classes. Whether these have its labels is known later."""
     number = reader.bits(3)
     known = next((each for each in LOSSES.values() if each.number == number), None)
     if known is None:
@@ -398,23 +376,12 @@ def read_loss(reader: PlainReader, classes: int) -> Loss:
     return loss
 
 
-def possible_examples(loss: Loss, sample: Dataset) -> Dataset:
+def possible_examples(loss: Loss, sample: Sample) -> Sample:
     """The examples that a loss is about; the sample itself where it is all of them."""
-    if counted_examples(loss, sample.y) == sample.n:
-        return sample
-    return sample.select(np.flatnonzero(loss.is_about(sample.y)), role=sample.role)
-
-
-def counted_examples(loss: Loss, labels: Any) -> int:
-    """Count the examples that a loss is about.
-
-    Raises:
-        DataError: None: nothing can be said.
-    """
-    count = int(loss.is_about(labels).sum())
-    if count == 0:
+    rows = np.flatnonzero(loss.is_about(sample.y))
+    if not len(rows):
         raise DataError(
             f"the sample has no example that the loss {loss} is about, so nothing can be said about "
             "it. Collect examples of that class, or ask for another loss."
         )
-    return count
+    return sample if len(rows) == sample.n else sample.select(rows, role=sample.role)

@@ -26,11 +26,7 @@ BLOCK = 1 << 17
 
 
 def allocate(shape: int | tuple[int, ...], dtype: DTypeLike, *, memory: int | None = None) -> NDArray[Any]:
-    """An array of zeros to be written to: in memory up to so many bytes (``MEMORY``), else in a file.
-
-    Raises:
-        DataError: The temporary folder has no room for it; a full disk would end the process later.
-    """
+    """An array of zeros to be written to: in memory up to so many bytes (``MEMORY``), else in a file."""
     sizes = (shape,) if isinstance(shape, int) else shape
     size = int(np.prod(sizes)) * np.dtype(dtype).itemsize
     if size <= (MEMORY if memory is None else memory):

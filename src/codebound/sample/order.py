@@ -11,13 +11,12 @@ import numpy as np
 
 from codebound.run.errors import DataError, UsageError
 from codebound.run.references import implements
-from codebound.sample.dataset import arrays_sha256, row_parts
-from codebound.sample.made import integers, require_printable
+from codebound.sample.dataset import arrays_sha256, integers, require_printable, row_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 ORDERS = ("rows", "clusters", "file")
 COPIES = ("any", "independent", "repeated")
@@ -31,23 +30,14 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Declaration of how a sample was drawn, and with it the order of its rows.
-
-    Attributes:
-        order: ``rows``, ``clusters`` or ``file``.
-        copies: Whether equal rows are ``independent`` draws, ``repeated`` records, or ``any`` mixture.
-        salt: Empty, or 64 hexadecimal digits that were drawn after the sample was sealed.
-        seal: What fixed the sample before.
-        clusters: Number of the cluster of each row, where clusters are the draws.
-        groups: Number of the group of each row.
-    """
+    """Declaration of how a sample was drawn, and with it the order of its rows."""
 
     order: str = "rows"
-    copies: str = "any"
-    salt: str = ""
-    seal: str = ""
-    clusters: NDArray[np.int64] | None = None
-    groups: NDArray[np.int64] | None = None
+    copies: str = "any"  # equal rows are independent draws, repeated records, or any mixture
+    salt: str = ""  # 64 hexadecimal digits that were drawn after the sample was sealed
+    seal: str = ""  # of the sample before
+    clusters: NDArray[np.int64] | None = None  # number of each row's cluster, where clusters are the draws
+    groups: NDArray[np.int64] | None = None  # number of each row's group
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS or self.copies not in COPIES:
@@ -82,25 +72,15 @@ class Design:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arranged:
-    """A sample with its order.
+    """A sample with its order."""
 
-    Attributes:
-        sample: The sample, as stored.
-        design: What is declared of it.
-        places: Stored indices, in the order.
-        inputs: Number of the distinct input of each stored row.
-        keys: Key of each stored row, 32 bytes each; empty in the order ``file``.
-        clusters: Place of the cluster of each stored row in the order of clusters; None without.
-        cluster_keys: Keys of the clusters, in their order.
-    """
-
-    sample: Dataset
+    sample: Sample
     design: Design
-    places: NDArray[np.int64]
-    inputs: NDArray[np.int64]
-    keys: NDArray[np.uint8]
-    clusters: NDArray[np.int64] | None
-    cluster_keys: NDArray[np.uint8]
+    places: NDArray[np.int64]  # stored indices, in the order
+    inputs: NDArray[np.int64]  # number of the distinct input of each stored row
+    keys: NDArray[np.uint8]  # 32 bytes for each stored row; empty in the order file
+    clusters: NDArray[np.int64] | None  # place of each stored row's cluster in the order of clusters
+    cluster_keys: NDArray[np.uint8]  # in the order of clusters
 
     @property
     def units(self) -> int:
@@ -108,11 +88,7 @@ class Arranged:
         return self.sample.n if self.clusters is None else len(self.cluster_keys)
 
     def cut(self, t: int) -> int:
-        """Count the rows of the known share of t units, after it has grown.
-
-        Raises:
-            UsageError: There are not so many.
-        """
+        """Count the rows of the known share of t units, after it has grown."""
         if not 0 <= t <= self.units:
             raise UsageError(f"a known share of {t} of {self.units} cannot be.")
         if self.clusters is not None:
@@ -130,11 +106,7 @@ class Arranged:
         return self.places[:cut], np.sort(self.places[cut:])
 
     def one_row(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows chosen of clusters, one of each, as stored, by keys of cluster and row.
-
-        Args:
-            counted: All rows of these clusters.
-        """
+        """Rows chosen of clusters, one of each, as stored, by keys of cluster and row."""
         if self.clusters is None:
             raise UsageError("one row a cluster can be counted only with clusters.")
         own = self.clusters[counted]
@@ -145,7 +117,7 @@ class Arranged:
         return np.sort(counted[order[is_first]])
 
 
-def arrange(sample: Dataset, design: Design) -> Arranged:
+def arrange(sample: Sample, design: Design) -> Arranged:
     """Put the rows of a sample in their order.
 
     Example:

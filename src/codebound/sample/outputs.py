@@ -1,35 +1,30 @@
-"""Scores of networks on a sample: how far the label leads, how far the best score leads, and errors."""
+"""Scores of networks on a sample, and how far the label leads."""
 
 from __future__ import annotations
 
 import copy
 from typing import TYPE_CHECKING
 
-import torch
-
 from codebound.run.errors import ModelError, UsageError
+from codebound.run.extensions import LazyModule
 from codebound.run.progress import Progress, silent
+from codebound.sample.losses import column_leads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-    from numpy.typing import NDArray
+    import torch
     from torch import Tensor, nn
 
     from codebound.sample.dataset import DeviceData
+else:
+    torch = LazyModule("torch")
 
 
-def margins(logits: Tensor, labels: Tensor, *, best: int = 1) -> Tensor:
+def margins(logits: Tensor, labels: Tensor) -> Tensor:
     """``mar(v, y) = v[y] - max_{j != y} v[j]`` of every row, in float64.
 
-    Where several guesses are the ``best``, the last of so many largest scores takes the place of the largest.
-
     A row with a NaN or an infinity has margin ``-inf``: it is an error at every threshold.
-
-    Args:
-        logits: ``(n, classes)``, at least two classes.
-        labels: ``(n,)`` integers in ``[0, classes)``.
 
     Example:
         >>> margins(torch.tensor([[3.0, 1.0], [0.5, 0.5], [0.0, float("nan")]]), torch.tensor([0, 1, 0]))
@@ -37,37 +32,9 @@ def margins(logits: Tensor, labels: Tensor, *, best: int = 1) -> Tensor:
     """
     _check(logits, labels)
     scores = logits.detach().double()
-    margin = column_leads(scores, labels.long(), best)
+    margin = column_leads(scores, labels.long())
     is_sound = torch.isfinite(scores).all(dim=1) & torch.isfinite(margin)
     return torch.where(is_sound, margin, -torch.inf)
-
-
-def column_leads(scores: Tensor, columns: Tensor, best: int = 1) -> Tensor:
-    """Score in a column of each row, less the largest of the others, or the last of the ``best`` of these."""
-    places = columns.unsqueeze(1)
-    others = scores.scatter(1, places, -torch.inf).topk(best, dim=1).values[:, -1]
-    return scores.gather(1, places).squeeze(1) - others
-
-
-def leads(values: Tensor) -> Tensor:
-    """Largest score less the second, in float64."""
-    best = values.detach().double().topk(2, dim=1).values
-    return best[:, 0] - best[:, 1]
-
-
-def leads_of(values: Tensor, label: int, classes: NDArray[np.int64] | None = None) -> Tensor:
-    """Score of one class less the largest of the others, in float64.
-
-    Args:
-        values: Scores, a row each.
-        label: The class.
-        classes: Label of each column, rising; by default its number.
-    """
-    labels = range(values.shape[1]) if classes is None else classes.tolist()
-    if label not in labels:
-        raise UsageError(f"no class has the label {label}.")
-    columns = torch.full((len(values),), labels.index(label), device=values.device)
-    return column_leads(values.detach().double(), columns)
 
 
 def logit_chunks(
@@ -75,7 +42,7 @@ def logit_chunks(
     data: DeviceData,
     *,
     chunk_size: int = 1024,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | None = None,
     progress: Progress = silent,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Logits and labels, chunk by chunk in stored order, of a copy of ``model`` in evaluation mode.
@@ -84,6 +51,7 @@ def logit_chunks(
     """
     if chunk_size < 1:
         raise UsageError(f"chunk_size must be at least 1. Got {chunk_size}.")
+    dtype = dtype or torch.float64
     evaluated = copy.deepcopy(model).to(device=data.x.device, dtype=dtype).eval()
     done = 0
     for x, labels in data.chunks(chunk_size, dtype):
@@ -126,8 +94,8 @@ def require_logits(shape: tuple[int, ...], classes: int) -> None:
     if len(shape) == 2:
         raise ModelError(
             f"the network has {shape[1]} outputs, the sample {classes} classes. Where the last classes have "
-            "no example, say how many there are: codebound.from_arrays(x, y, name=..., classes=...), or a "
-            "factory that returns that, package.module:factory."
+            "no example, say how many there are: from_arrays(x, y, name=..., classes=...) of "
+            "codebound.sample.arrays, or a factory that returns that, package.module:factory."
         )
     raise ModelError(
         f"the network makes {tuple(shape[1:])} of one example; one row of {classes} scores is needed. Where "

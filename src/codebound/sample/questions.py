@@ -5,14 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.bits.forms import FORMS, OTHER_LOSS, RESERVED, USUAL_SPLIT, code_form, code_word
-from codebound.bits.plain_code import PlainWriter
+from codebound.bits.plain_code import (
+    FORMS,
+    OTHER_LOSS,
+    RESERVED,
+    USUAL_SPLIT,
+    PlainWriter,
+    code_form,
+    code_word,
+)
 from codebound.run.errors import UsageError
 from codebound.sample.losses import MOST_LABELS, WRONG, Loss, parse_loss, read_loss
 
 if TYPE_CHECKING:
-    from codebound.bits.bitstring import Bits
-    from codebound.bits.plain_code import Ledger, PlainReader
+    from codebound.bits.plain_code import Bits, Ledger, PlainReader
 
 ALL = "all"
 ONE_ROW, ANY_ROW = "one row a cluster", "any row of a cluster"
@@ -31,13 +37,7 @@ _SAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A loss, and the examples that count.
-
-    Attributes:
-        loss: The loss.
-        on: ``all``, ``answered:T``, ``predicted:C``, ``each class``, ``each group``, ``one row a cluster`` or
-            ``any row of a cluster``.
-    """
+    """A loss, and the examples that it is counted on."""
 
     loss: Loss = WRONG
     on: str = ALL
@@ -50,7 +50,7 @@ class Question:
             or (
                 kind == "predicted"
                 and word.isdecimal()
-                and str(int(word)) == word
+                and word == str(int(word))
                 and int(word) < MOST_LABELS
             )
         )
@@ -61,19 +61,9 @@ class Question:
             )
 
     @property
-    def is_usual(self) -> bool:
-        """Return True if a message says it by no word: every error, on all rows or on one row a cluster."""
-        return self.loss == WRONG and self.on in (ALL, ONE_ROW)
-
-    @property
     def is_plain(self) -> bool:
         """Return True if it is every error, on all rows."""
         return self.loss == WRONG and self.on == ALL
-
-    @property
-    def has_parts(self) -> bool:
-        """Return True if each part of the rows has a limit of its own."""
-        return self.on in (EACH_CLASS, EACH_GROUP)
 
     def says(self, share: str) -> str:
         """Describe a classifier that this is true of at most a share.
@@ -153,9 +143,9 @@ def code_start(
 
 
 def front(question: Question, classes: int) -> tuple[Bits, Ledger]:
-    """Bits in front of the word of a form: none for the usual question, else its loss."""
+    """Bits in front of the word of a form: none for every error, on all rows or on one a cluster."""
     writer = PlainWriter()
-    if not question.is_usual:
+    if question.loss != WRONG or question.on not in (ALL, ONE_ROW):
         code_word(writer, OTHER_LOSS, RESERVED)
         code_question(writer, question, classes)
         writer.note("loss")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.sample.columns import Values
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
@@ -52,11 +52,8 @@ def from_frame(
     *,
     name: str = "",
     role: str = "train",
-    classes: int | None = None,
     class_names: tuple[str, ...] = (),
-    columns: tuple[Title, ...] = (),
-    cells: bool | None = None,
-) -> Dataset:
+) -> Sample:
     """The sample in a data frame of pandas, polars or pyarrow, by the rule of ``frames``.
 
     Cells of a categorical type (pandas Categorical, polars Enum, a dictionary of arrow) are words.
@@ -66,10 +63,7 @@ def from_frame(
         target: The column with the labels, unless it is called y, label, target or class.
         name: What to call the sample in results.
         role: What it may be used for.
-        classes: Number of classes; by default what occurs or is declared.
-        class_names: What they are called, in the order of labels, where words are not declared.
-        columns: What became the inputs of another sample, where this one is to be read by the same.
-        cells: Whether it is stored as cells; by default where it has words or gaps.
+        class_names: Classes in the order of labels, where words are not declared.
 
     Raises:
         DataError: The frame leaves something open; the message says what to do.
@@ -78,18 +72,14 @@ def from_frame(
     return sample_of(
         read_frame(frame, name=name or "the frame"),
         None if target is None else str(target),
-        Reading(role, classes, class_names, columns, cells),
+        Reading(role, None, class_names),
         name=name or f"a {package} frame",
         source=f"{package} frame",
     )
 
 
 def read_frame(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
-    """The columns of a frame, with what their names and types declare.
-
-    Raises:
-        DataError: A column holds neither numbers nor texts.
-    """
+    """The columns of a frame, with what their names and types declare."""
     if not _package(frame):
         raise DataError(f"{name} is no data frame of pandas, polars or pyarrow. Got {type(frame).__name__}.")
     return [
@@ -118,11 +108,7 @@ def _items(frame: Any) -> list[tuple[Any, Any]]:
 
 
 def values_of(column: Any, *, name: str) -> Values:
-    """The values of one column, as numbers, codes or texts: of a frame, an array, a tensor or a list.
-
-    Raises:
-        DataError: It holds something else, or what Python has no value for.
-    """
+    """The values of one column, as numbers, codes or texts: of a frame, an array, a tensor or a list."""
     reader = _READERS.get(type(column).__module__.partition(".")[0])
     if reader is not None and hasattr(column, "iloc") and getattr(column, "ndim", 1) == 2:
         column = column.iloc[:, 0]
@@ -214,11 +200,7 @@ def table_of(spec: str) -> tuple[Path, str | None] | None:
 
 
 def read_file(path: Path) -> list[tuple[Title, Values]]:
-    """The columns of a file, with what their names and types declare.
-
-    Raises:
-        DataError: It cannot be read as a table.
-    """
+    """The columns of a file, with what their names and types declare."""
     name, suffix = str(path), path.suffix.lower()
     if suffix in _PARQUET:
         return read_frame(_read_parquet(path), name=name)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from codebound.known.base import BASE_FILE, Pretrained, require_unseen_base
-from codebound.known.provenance import UNKNOWN, Origin
+from codebound.known.provenance import BASE_FILE, UNKNOWN, Origin, Pretrained, require_unseen_base
 from codebound.run.errors import FormatError
 from codebound.run.files import read_json
 from codebound.run.tensor_files import ADVICE, read_weights
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 _OF_SHARE = "C-10"
 """The statement of a certificate whose base was made of a known share of the sample."""
 
 
-def load_base(path: Path | str, model: nn.Module, *, sample: Dataset, says: str = "") -> Pretrained:
+def load_base(path: Path | str, model: nn.Module, *, sample: Sample, says: str = "") -> Pretrained:
     """The base in a weights file, for a network like ``model``.
 
     The last layer of the file may be missing or of another size: it then starts at zero.
@@ -60,7 +59,7 @@ def _last_layer(state: Mapping[str, Tensor]) -> tuple[str, ...]:
     return tuple(name for name in state if name.rpartition(".")[0] == module)
 
 
-def _refuse_trained_on(sample: Dataset, path: Path) -> str:
+def _refuse_trained_on(sample: Sample, path: Path) -> str:
     """Refuses a base whose run folder says so; of other files only their owner knows it.
 
     Returns:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 _EXAMPLES = 256
 _ALONE = 32  # of them, from all parts, are evaluated one by one
@@ -29,7 +29,7 @@ _TOLERANCE = 1e-6
 
 
 @torch.no_grad()
-def require_one_example(module: nn.Module, sample: Dataset) -> None:
+def require_one_example(module: nn.Module, sample: Sample) -> None:
     """Refuses a network whose logits for an example depend on anything but the example.
 
     Args:
@@ -63,7 +63,7 @@ def require_one_example(module: nn.Module, sample: Dataset) -> None:
     _require_no_dependence(module, sample)
 
 
-def _require_no_dependence(module: nn.Module, sample: Dataset) -> None:
+def _require_no_dependence(module: nn.Module, sample: Sample) -> None:
     """Refuse a module with an operation that looks at the batch.
 
     A few examples do not show it, if it looks for rare values.

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from codebound.bounds.facts import HoldoutFacts, check_delta
 from codebound.bounds.numerics import float_above
 from codebound.bounds.original import through_disagreement
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import HoldoutFacts, check_delta, percent
 from codebound.certificate.decoding import decode
 from codebound.certificate.evaluate import parts_of, winners
 from codebound.certificate.file import Certificate
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.known.encoder import Encoder
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +76,8 @@ def bound_through(
     certificate: Certificate | Path | str,
     f: nn.Module,
     *,
-    sample: Dataset,
-    unlabelled: Dataset,
+    sample: Sample,
+    unlabelled: Sample,
     delta: float = 0.025,
     base: Mapping[str, NDArray[np.float32]] | None = None,
     weights: Path | str | None = None,
@@ -143,7 +142,7 @@ def bound_through(
 
 @torch.no_grad()
 def find_agreements(
-    f: nn.Module, g: nn.Module, unlabelled: Dataset, rows: Dataset, *, takes_stored: bool
+    f: nn.Module, g: nn.Module, unlabelled: Sample, rows: Sample, *, takes_stored: bool
 ) -> NDArray[np.bool_]:
     """Inputs on which the two clearly predict the same; g takes the rows of them, scaled or as stored."""
     f = with_weights(f, f.state_dict()).double().eval()
@@ -157,7 +156,7 @@ def find_agreements(
     return np.concatenate(parts)
 
 
-def count_disagreements(agree: NDArray[np.bool_], unlabelled: Dataset, *, copies: str) -> tuple[int, int]:
+def count_disagreements(agree: NDArray[np.bool_], unlabelled: Sample, *, copies: str) -> tuple[int, int]:
     """Disagreements and inputs, counted like errors among rows with copies (docs/format.md, 6.3 and 9.1)."""
     fresh, every = arrange(unlabelled, Design(order="file", copies=copies)), np.ones_like(agree)
     (tally,) = count(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
     from codebound_networks.chains.message import Message
     from codebound_networks.chains.operations import AbstractOperation
 
@@ -26,7 +26,7 @@ _ABOVE = 1.0 + 2e-9  # covers the rounding of a norm in float64, twice: the veri
 def covering_theta(
     message: Message,
     original: Mapping[str, NDArray[np.float32]],
-    sample: Dataset,
+    sample: Sample,
     low: float,
     high: float,
     *,
@@ -67,7 +67,7 @@ def covering_theta(
     return theta_on_grid(deviation).index
 
 
-def _input_norm(sample: Dataset, low: float, high: float) -> float:
+def _input_norm(sample: Sample, low: float, high: float) -> float:
     scaling, shape = sample.scaling, sample.input_shape
     means, stds = (
         np.broadcast_to(np.array(values, dtype=np.float64), shape[0])

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from codebound.known.base import MAX_WORDS, Pretrained
 from codebound.known.encoder import prototypes
-from codebound.known.provenance import remember
+from codebound.known.provenance import MAX_WORDS, Pretrained, remember
 from codebound.run.errors import UsageError
-from codebound_networks.about_f.base import load_base, origin_of_file
+from codebound_networks.about_f.base import origin_of_file
 from codebound_networks.reading.loading import load_model
 from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.views.graphs import Traced
 from codebound_networks.views.zoo import ZOO
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from codebound.known.encoder import Encoder
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
 
 _CLASSES = 10
 
@@ -35,12 +32,12 @@ def as_traced(model: object) -> Traced:
         return Traced(model.model if isinstance(model, Network) else model)
     raise UsageError(
         f"model is a torch.nn.Module, or None: then a network is made. Got {type(model).__name__}; "
-        "codebound.PickToLearn bounds the error of an estimator of scikit-learn."
+        "codebound.CertifiedClassifier bounds the error of a classifier of scikit-learn."
     )
 
 
 def load_network(
-    model: str, sample: Dataset, weights: Path | str | None = None, *, seed: int = 0
+    model: str, sample: Sample, weights: Path | str | None = None, *, seed: int = 0
 ) -> nn.Module:
     """The network that was asked for, with the inputs and the classes of the sample."""
     path = None if weights is None else Path(weights)
@@ -60,7 +57,7 @@ def load_layers(
 
 
 def model_sizes(
-    model: str, input_shape: str | None, classes: int | None, sample: Dataset | None = None
+    model: str, input_shape: str | None, classes: int | None, sample: Sample | None = None
 ) -> tuple[tuple[int, ...], int]:
     """Input shape and classes: those of the data, or as given, or those of the zoo."""
     if sample is not None:
@@ -83,17 +80,7 @@ def model_sizes(
     raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
 
 
-def base_from_options(options: Mapping[str, Any], network: nn.Module, sample: Dataset) -> Pretrained | None:
-    """The base that was asked for: base and base_says."""
-    base, says = options["base"], options["base_says"]
-    if base is None:
-        if says is not None:
-            raise UsageError("base_says describes a base, and none was given.")
-        return None
-    return load_base(base, network, sample=sample, says=says or "")
-
-
-def head_from_names(encoder: Encoder, names: str, sample: Dataset) -> Pretrained:
+def head_from_names(encoder: Encoder, names: str, sample: Sample) -> Pretrained:
     """A linear layer whose scores are the products of a row with those of class names, as a base."""
     each = tuple(name.strip() for name in names.split(","))
     if len(each) != sample.classes or not all(each):

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.bits.bitstring import join
-from codebound.bits.forms import NETWORK, code_form
-from codebound.bits.plain_code import PlainReader, PlainWriter
+from codebound.bits.plain_code import NETWORK, PlainReader, PlainWriter, code_form, join
 from codebound.bounds.original import grid_theta
-from codebound.certificate.messages import AbstractMessage, Options
-from codebound.certificate.setting import Setting
+from codebound.certificate.task import AbstractMessage, Options, Setting
 from codebound.run.errors import FormatError, ModelError
 from codebound.run.references import implements
 from codebound_networks.chains.chain import Chain
@@ -36,8 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from codebound.bits.bitstring import Bits
-    from codebound.bits.plain_code import Ledger
+    from codebound.bits.plain_code import Bits, Ledger
     from codebound_networks.chains.operations import AbstractOperation
     from codebound_networks.codes.arithmetic import AbstractCoder
     from codebound_networks.codes.tensors import AbstractTensorCode

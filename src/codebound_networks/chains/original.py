@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, fx, nn
 
-    from codebound.certificate.messages import Options
+    from codebound.certificate.task import Options
     from codebound_networks.chains.chain import Chain
     from codebound_networks.reading.walk import Network
 

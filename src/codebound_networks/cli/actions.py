@@ -1,32 +1,24 @@
-"""Trainings and bounds through certificates as functions: options in, files and a record out."""
+"""Trainings as functions: options in, files and a record out."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
-from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import count_of, rate
-from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import certify
 from codebound.cli.actions import load_samples, record_options, save_or_rescue
-from codebound.known.base import BASE_FILE
-from codebound.known.encoder import encode_sample, load_encoder
 from codebound.known.provenance import Origin, origin_of
-from codebound.report.folder import WEIGHTS, scores_name
+from codebound.request import Known, Run
 from codebound.run.device import resolve_device
 from codebound.run.errors import UsageError
-from codebound.run.files import write_json
+from codebound.run.files import content_key, new_folder, write_json
 from codebound.run.progress import NOBODY, Listener
-from codebound.run.store import content_key, new_folder
-from codebound.run.tensor_files import load_arrays, load_weights
 from codebound.sample.caveats import remarks
-from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.load import load_dataset
-from codebound_networks.about_f.disagreement import bound_through
-from codebound_networks.about_f.models import base_from_options, load_network
+from codebound_networks.about_f.base import load_base
+from codebound_networks.about_f.models import load_network
 from codebound_networks.train import runs
 from codebound_networks.train.config import TrainConfig, parse_schedule, preset
 from codebound_networks.train.few_bits import DICTIONARY_SIDE
@@ -35,8 +27,7 @@ from codebound_networks.train.harness import fit, run_record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codebound.sample.dataset import Dataset
-    from codebound_networks.about_f.disagreement import DisagreementBound
+    from codebound.sample.dataset import Sample
     from codebound_networks.train.runs import TrainResult
 
 # settings of a training whose option has another name
@@ -95,12 +86,15 @@ def few_bits_from_options(
     arch, data, base = given["arch"], given["data"], given["base"]
     if base is not None and arch is None:
         raise UsageError("a base has an architecture: give it too (arch).")
+    if base is None and given["base_says"] is not None:
+        raise UsageError("base_says describes a base, and none was given.")
     sample, test_set = load_samples(options)
     place = resolve_device(given["device"])
     # without an architecture any network with the shapes of the data: for images the method has its own
     model = arch or ("linear" if len(sample.input_shape) == 3 else "mlp")
     network = load_network(model, sample)
-    pretrained = base_from_options(options, network, sample)
+    says = options["base_says"] or ""
+    pretrained = None if base is None else load_base(base, network, sample=sample, says=says)
     method = _method(sample, device=place.type, has_architecture=arch is not None, has_base=base is not None)
     settings = {
         **{name: given[name] for name in ("for_certificate", "data", "test", "holdout", "base", "base_says")},
@@ -114,13 +108,15 @@ def few_bits_from_options(
     with new_folder(out, "train") as folder:
         listener.note(f"Training to few bits by {method} on {sample.n} examples of {data}, {place}.")
         with listener.bar("training") as progress:
+            run = {name: settings[name] for name in ("effort", "seed", "device")}
             found = certify(
-                network,
                 sample,
-                test_set=test_set,
-                base=pretrained,
-                progress=progress,
-                **{name: settings[name] for name in ("method", "effort", "delta", "seed", "device")},
+                network=network,
+                known=Known(base=pretrained),
+                method=settings["method"],
+                delta=settings["delta"],
+                test=test_set,
+                run=Run(progress=progress, **run),
             )
         kept = save_or_rescue(
             replace(found, original_errors=None),
@@ -153,43 +149,7 @@ def few_bits_from_options(
     return record
 
 
-def through_from_options(options: Mapping[str, Any], *, out: Path | None = None) -> DisagreementBound:
-    """Bounds a network through a certificate; the base and g may lie beside it. ``out`` gets the record."""
-    if out is not None and out.exists():
-        raise UsageError(f"{out} exists already. Choose another file.")
-    file, fresh, folder = options["file"], options["unlabelled"], options["data_folder"]
-    path = file / CERTIFICATE if file.is_dir() else file
-    encoder = None if options["encoder"] is None else load_encoder(options["encoder"])
-    sample = load_dataset(options["data"], folder=folder)
-    role = "test" if fresh.lower() in KNOWN else "unlabelled"
-    unlabelled = load_dataset(fresh, role=role, folder=folder)
-    base = options["base"] or _beside(path, BASE_FILE)
-    tables = (path.with_name(scores_name(number)) for number in count(1))
-    found = bound_through(
-        path,
-        load_network(options["model"], sample, options["weights"]),
-        sample=sample if encoder is None else encode_sample(encoder, sample),
-        unlabelled=unlabelled.select(range(unlabelled.n), role="unlabelled"),
-        delta=options["delta"],
-        base=None if base is None else load_arrays(base),
-        weights=options["g_weights"] or _beside(path, WEIGHTS),
-        tables=[
-            {name: tensor.numpy() for name, tensor in load_weights(each).items()}
-            for each in takewhile(Path.is_file, tables)
-        ],
-        encoder=encoder,
-    )
-    if out is not None:
-        write_json(out, found.record())
-    return found
-
-
-def _beside(file: Path, name: str) -> Path | None:
-    found = file.with_name(name)
-    return found if found.is_file() else None
-
-
-def _method(sample: Dataset, *, device: str, has_architecture: bool, has_base: bool) -> str:
+def _method(sample: Sample, *, device: str, has_architecture: bool, has_base: bool) -> str:
     """The method that makes the most of a network of this kind on this device."""
     if has_base:
         return "subspace"
@@ -204,7 +164,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "-", Path(text).name).strip("-")[:40]
 
 
-def _start_line(arch: str, sample: Dataset, config: TrainConfig, *, place: str, done: int) -> str:
+def _start_line(arch: str, sample: Sample, config: TrainConfig, *, place: str, done: int) -> str:
     task = f"{arch} on {sample.name}, {sample.n} examples, {count_of(config.epochs, 'epoch')}, {place}"
     if done == 0:
         return f"Training {task}."

@@ -9,7 +9,7 @@ from codebound.cli import options as opt
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format, note, print_table
 from codebound.cli.options import option
-from codebound.report.text_tables import tabulate
+from codebound.report.templates import tabulate
 from codebound.run.errors import UsageError
 from codebound.run.extensions import find_extensions, resolve
 from codebound.run.progress import progress_bar
@@ -17,7 +17,7 @@ from codebound.run.progress import progress_bar
 if TYPE_CHECKING:
     from typing import Any
 
-    from codebound.report.folder import Certification
+    from codebound.report.folder import Result
 
 _MODELS = {"digits": "linear:bias=false", "mnist": "mlp:widths=64x32", "fashion-mnist": "mlp:widths=64x32"}
 
@@ -36,7 +36,8 @@ def command(
     from codebound.bounds.risk import percent
     from codebound.certification import certify
     from codebound.cli.actions import load_samples
-    from codebound.run.store import new_folder
+    from codebound.request import Run
+    from codebound.run.files import new_folder
     from codebound.sample.formats.download import fetch
     from codebound_networks.about_f.models import load_network
     from codebound_networks.train.config import TrainConfig
@@ -61,7 +62,7 @@ def command(
         for method, network_of in (("picks", None), ("prune", trained.model)):
             with progress_bar(f"certify, {method}", quiet=quiet) as progress:
                 found[method] = certify(
-                    network_of, sample, method=method, test_set=test_set, progress=progress
+                    sample, network=network_of, method=method, test=test_set, run=Run(progress=progress)
                 )
     settings = {"data": data, "effort": "standard", "seed": 0}
     where = "" if data == "digits" else data
@@ -84,9 +85,9 @@ def command(
             note(page)
 
 
-def _guarantees(picks: Certification, prune: Certification) -> list[dict[str, Any]]:
+def _guarantees(picks: Result, prune: Result) -> list[dict[str, Any]]:
     """The three ways to a guarantee on these data, with a sentence each."""
-    from codebound.bounds.facts import HoldoutFacts
+    from codebound.bounds.risk import HoldoutFacts
 
     assert picks.holdout is not None  # the demo has a test sample
     assert isinstance(picks.holdout.facts, HoldoutFacts)

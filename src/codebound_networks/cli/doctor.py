@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, emit_rows, note
 from codebound.cli.options import option
-from codebound.report.text_tables import Table, tabulate
+from codebound.report.templates import Table, tabulate
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ def command(
     model: Annotated[
         str | None, option("Zoo name or package.module:factory; lists every tensor of it.")
     ] = None,
-    weights: Annotated[Path | None, option("Safetensors file or checkpoint for --model.")] = None,
+    weights: Annotated[
+        Path | None, option("Safetensors file or checkpoint for --model.", None, "--network")
+    ] = None,
     input_shape: Annotated[
         str | None,
         option(
@@ -38,7 +40,7 @@ def command(
 
     if model is None:
         if weights is not None or input_shape is not None or strict:
-            raise UsageError("--weights, --input-shape and --strict check a network: give --model too.")
+            raise UsageError("--network, --input-shape and --strict check a network: give --model too.")
         emit_rows(tabulate(("what", "found", "note"), describe_installation()).rows, output)
         return
     found = examine(model, weights=weights, input_shape=input_shape, classes=classes, strict=strict)

@@ -10,7 +10,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import REFUTED, Format, emit, listener, note
 from codebound.cli.options import RUN, option
-from codebound.report.text_tables import Table, tabulate
+from codebound.report.templates import Table, tabulate
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def command(
     data_folder: opt.DataFolder = None,
     test: opt.Test = None,
     holdout: opt.Holdout = None,
-    weights: Annotated[Path | None, option("Weights to start from (default: random).", _START)] = None,
+    weights: Annotated[
+        Path | None, option("Weights to start from (default: random).", _START, "--network")
+    ] = None,
     preset: Annotated[
         str | None,
         option(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from codebound.bits.bitstring import Bits
+from codebound.bits.plain_code import Bits
 from codebound.run.errors import CodeboundError, FormatError, UsageError
 
 PRECISION = 48

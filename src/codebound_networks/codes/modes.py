@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from codebound.bits.bitstring import Bits, join
+from codebound.bits.plain_code import Bits, join
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.extensions import find_extensions, resolve
 from codebound_networks.codes.arithmetic import Reader, Writer

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from codebound.bits.bitstring import Bits
+    from codebound.bits.plain_code import Bits
     from codebound_networks.codes.arithmetic import AbstractCoder
     from codebound_networks.codes.tensors import AbstractTensorCode, Shape
 

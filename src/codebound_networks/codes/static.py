@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.bits.bitstring import Bits
+from codebound.bits.plain_code import Bits
 from codebound.run.errors import FormatError, UsageError
 
 Integers = NDArray[Any]

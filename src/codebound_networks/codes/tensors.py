@@ -24,7 +24,7 @@ from codebound_networks.codes.static import MAX_LANES_LOG2, SCALE, block_limits,
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from codebound.bits.bitstring import Bits
+    from codebound.bits.plain_code import Bits
     from codebound_networks.codes.arithmetic import AbstractCoder
     from codebound_networks.codes.static import Integers
 

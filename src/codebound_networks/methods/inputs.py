@@ -10,12 +10,11 @@ import numpy as np
 import torch
 
 from codebound.certificate.evaluate import sure_share
-from codebound.known.base import MAX_WORDS, Pretrained, require_unseen_base
-from codebound.known.provenance import origin_of_parts
+from codebound.known.provenance import MAX_WORDS, Pretrained, origin_of_parts, require_unseen_base
 from codebound.methods.inputs import SCORES, Networks, make_helper, maker_of, refuse_seen
 from codebound.methods.registry import makes_own
 from codebound.run.errors import CertificateError, DataError, ModelError, UsageError
-from codebound.sample.made import Made
+from codebound.sample.dataset import Made
 from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.chains.message import MAX_ELEMENTS
 from codebound_networks.chains.original import Original
@@ -32,21 +31,21 @@ if TYPE_CHECKING:
 
     from codebound.certificate.task import Tensors
     from codebound.run.progress import Progress
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
     from codebound_networks.chains.chain import Chain
 
 _PRIOR_STEPS = 4000
 _PRIOR_SEED = 0
 _FEW = 64  # examples that show how sure predictions are
 _INSTEAD = (
-    " If it was neither trained nor selected on the sample, give it as a base (methods auto, picks, scores): "
+    " If it was neither trained nor selected on the sample, give it as a base (methods auto, scores): "
     "its scores are then declared and counted. Else certify a network of another kind (methods auto, picks, "
     "split) and bound this one through it, by fresh inputs on which the two differ "
-    "(codebound.bound_through), or by a hold-out set."
+    "(codebound_networks.bound_through), or by a hold-out set."
 )
 _THROUGH = (
     "Certify without this claim, and bound f through what is certified, by how often the two differ: on a "
-    "test sample, or on fresh inputs (codebound.bound_through, codebound through)."
+    "test sample, or on fresh inputs (codebound_networks.bound_through)."
 )
 _MOST_COUNTING = 1 << 46  # multiplications, over all examples (docs/format.md, 8.9)
 _SCORED = " What is certified are its scores, as they are declared."
@@ -56,7 +55,7 @@ _TOO_DEEP = "At worst, rounding errors of so many layers are larger than every m
 def read_networks(
     f: Traced,
     base: Pretrained | None,
-    sample: Dataset,
+    sample: Sample,
     *,
     is_about_f: bool,
     trains_base: bool,
@@ -99,7 +98,7 @@ def read_networks(
     return Networks(original, uncoded=uncoded, base=base, base_tensors=tensors)
 
 
-def _read_helper(network: nn.Module, prior: Dataset, unseen: Sequence[Dataset]) -> Original:
+def _read_helper(network: nn.Module, prior: Sample, unseen: Sequence[Sample]) -> Original:
     """A helper to which a message codes the difference."""
     refuse_seen(network, unseen, prior)
     original = read_original(network, prior)
@@ -109,11 +108,11 @@ def _read_helper(network: nn.Module, prior: Dataset, unseen: Sequence[Dataset]) 
 
 
 def known_of_prior(
-    helper: Callable[[Dataset], Any] | Pretrained | None,
+    helper: Callable[[Sample], Any] | Pretrained | None,
     original: Original | None,
-    prior: Dataset,
+    prior: Sample,
     *,
-    unseen: Sequence[Dataset],
+    unseen: Sequence[Sample],
     progress: Progress,
 ) -> tuple[Made, Original]:
     """A helper that was made of the known share, and has seen nothing of ``unseen``.
@@ -125,11 +124,11 @@ def known_of_prior(
 
 
 def _make_helper(
-    helper: Callable[[Dataset], Any] | Pretrained | None,
+    helper: Callable[[Sample], Any] | Pretrained | None,
     original: Original | None,
-    prior: Dataset,
+    prior: Sample,
     *,
-    unseen: Sequence[Dataset],
+    unseen: Sequence[Sample],
     progress: Progress,
 ) -> tuple[str, Original]:
     """Name and network of a helper."""
@@ -149,7 +148,7 @@ def _make_helper(
     return "the same architecture, trained anew", _train_on_prior(original, prior, progress)
 
 
-def read_original(model: nn.Module | Traced, sample: Dataset, *, needs_chain: bool = False) -> Original:
+def read_original(model: nn.Module | Traced, sample: Sample, *, needs_chain: bool = False) -> Original:
     """The network f, if it is a function of one example with as many outputs as there are classes.
 
     The bound of what rounding does to a chain grows with every layer. Where it leaves most predictions open,
@@ -169,7 +168,7 @@ def read_original(model: nn.Module | Traced, sample: Dataset, *, needs_chain: bo
     return original
 
 
-def _require_subject(original: Original, sample: Dataset) -> None:
+def _require_subject(original: Original, sample: Sample) -> None:
     """Refuses a network that no certificate is about: an operation is none of f, or its rounding is open."""
     assert original.chain is not None  # a claim about f needs one
     for position, operation in enumerate(original.chain.operations):
@@ -199,7 +198,7 @@ def explain_no_message(original: Original, rows: int) -> str:
     return f"{why}: none is made of it."
 
 
-def _is_too_deep(original: Original, sample: Dataset) -> bool:
+def _is_too_deep(original: Original, sample: Sample) -> bool:
     """Return True if most first predictions have no rounding proof."""
     if original.chain is None or original.chain.classes != sample.classes:
         return False
@@ -208,7 +207,7 @@ def _is_too_deep(original: Original, sample: Dataset) -> bool:
     )
 
 
-def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
+def base_tensors(base: Pretrained, original: Original, sample: Sample) -> Tensors:
     """The tensors of a base, if it is a network like f."""
     try:
         found = Original.read(
@@ -234,7 +233,7 @@ def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tenso
     return found.arrays
 
 
-def _train_on_prior(original: Original, prior: Dataset, progress: Progress) -> Original:
+def _train_on_prior(original: Original, prior: Sample, progress: Progress) -> Original:
     """The network trained anew, from a fresh start, on the prior part alone: it may then be the helper.
 
     Its seed cannot be chosen: whoever picked the best of many bases would have to pay for the choice.

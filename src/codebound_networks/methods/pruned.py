@@ -93,7 +93,7 @@ def _prune_and_train(search: Search) -> None:
             return math.inf
         if is_first:
             search.require_promise(errors=found.tally.errors, code_bits=found.bits.length / SMALLEST_SHARE)
-        return found.rank[0]
+        return found.value
 
     keep = max(8, round(n**0.6))
     search.require_promise(code_bits=keep)  # an eighth of the weights, eight bits each

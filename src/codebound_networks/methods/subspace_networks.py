@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Sample
     from codebound_networks.chains.chain import Chain
 
 _GREY_SHIFTS = {"standard": (3, None), "max": (3, 4, None)}
@@ -181,12 +181,12 @@ def _network_of_f(search: Search) -> tuple[Chain, Learner]:
     return chain, Learner.of_chain(chain)
 
 
-def _first_dimension(sample: Dataset) -> int:
+def _first_dimension(sample: Sample) -> int:
     """Integers that a network starts with."""
     return max(16, round((6.0 if _is_colour(sample) else 2.5) * math.sqrt(sample.n)))
 
 
-def _is_colour(sample: Dataset) -> bool:
+def _is_colour(sample: Sample) -> bool:
     return len(sample.input_shape) == 3 and sample.input_shape[0] > 1
 
 

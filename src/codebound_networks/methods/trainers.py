@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.numerics import kl_inverse_upper
 from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import OccamFacts
 from codebound.methods.search import Search, UnsuitedError
 from codebound_networks.methods.pruned import SMALLEST_SHARE
 from codebound_networks.train.subspace import Features

@@ -33,7 +33,7 @@ from codebound_networks.views.rebuild import forbidden_entries, tensors_of, with
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codebound.sample.dataset import Dataset, DeviceData
+    from codebound.sample.dataset import DeviceData, Sample
     from codebound_networks.train.config import TrainConfig
     from codebound_networks.train.updates import Update
 
@@ -80,10 +80,10 @@ def fit(
         ModelError: The model does not fit the data, or its weights or the loss are not finite.
 
     >>> import numpy as np
-    >>> from codebound.sample.dataset import Dataset
+    >>> from codebound.sample.dataset import Sample
     >>> from codebound_networks.train.config import TrainConfig
     >>> x = np.array([[-1.0], [1.0]] * 50, dtype=np.float32)
-    >>> sample = Dataset("signs", "train", x, (x[:, 0] > 0).astype(np.int64), classes=2)
+    >>> sample = Sample("signs", "train", x, (x[:, 0] > 0).astype(np.int64), classes=2)
     >>> settings = TrainConfig(optimizer="sgd", learning_rate=0.5, batch_size=10, epochs=2)
     >>> fit(nn.Linear(1, 2), sample, settings).train_errors
     0
@@ -167,7 +167,7 @@ def fit(
 
 
 def run_record(
-    model: nn.Module, train_set: Dataset, config: TrainConfig, *, test_set: Dataset | None = None
+    model: nn.Module, train_set: Sample, config: TrainConfig, *, test_set: Sample | None = None
 ) -> dict[str, object]:
     """Return settings, data, architecture and start of a run. Two equal records are one run."""
     state = state_tensors(model)
@@ -201,8 +201,8 @@ class _Samples:
     @staticmethod
     def place(
         model: nn.Module,
-        train_set: Dataset,
-        test_set: Dataset | None,
+        train_set: Sample,
+        test_set: Sample | None,
         *,
         config: TrainConfig,
         device: torch.device,
@@ -230,7 +230,7 @@ class _Samples:
         return _Samples(shuffled.on(device), None if test_set is None else test_set.on(device), dtypes[0])
 
     @torch.no_grad()
-    def adapt(self, model: nn.Module, train_set: Dataset) -> tuple[nn.Module, tuple[str, ...]]:
+    def adapt(self, model: nn.Module, train_set: Sample) -> tuple[nn.Module, tuple[str, ...]]:
         """The network as one that returns its scores alone, and what was found out about it."""
         model.eval()
         x, _ = self.train.batch(torch.zeros(2, dtype=torch.int64, device=self.train.x.device), self.dtype)

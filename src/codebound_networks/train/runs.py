@@ -18,8 +18,14 @@ import numpy as np
 
 from codebound import __version__
 from codebound.run.errors import FormatError, UsageError
-from codebound.run.files import is_unfinished_write, read_json, write_atomically, write_json
-from codebound.run.store import differences, hold_lock
+from codebound.run.files import (
+    differences,
+    hold_lock,
+    is_unfinished_write,
+    read_json,
+    write_atomically,
+    write_json,
+)
 from codebound.run.tensor_files import (
     ADVICE,
     load_tensors,

@@ -23,7 +23,7 @@ from codebound_networks.train.rng import numpy_stream, torch_stream
 if TYPE_CHECKING:
     from torch import nn
 
-    from codebound.sample.dataset import Dataset, DeviceData
+    from codebound.sample.dataset import DeviceData, Sample
     from codebound_networks.train.config import TrainConfig
 
 _WARM_UPS = 3  # steps on the side before a recording, in which libraries choose their kernels
@@ -34,7 +34,7 @@ _PAD = 4  # zeros on each side of an image that is shifted
 T = TypeVar("T")
 
 
-def shuffle_labels(dataset: Dataset, fraction: float, *, seed: int) -> Dataset:
+def shuffle_labels(dataset: Sample, fraction: float, *, seed: int) -> Sample:
     """The dataset with ``round(fraction * n)`` of its labels redrawn uniformly from all classes.
 
     With ``fraction=1`` the labels carry no information about the inputs: the "shuffled" or "corrupted"

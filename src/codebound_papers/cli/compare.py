@@ -9,7 +9,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import RUN, option, start_engine
-from codebound.report.text_tables import Table
+from codebound.report.templates import Table
 from codebound.run.errors import UsageError
 from codebound_papers.cli import options as own
 
@@ -65,7 +65,7 @@ def command(
 ) -> None:
     """Compare all bounds on a network: certified ones, hold-out bounds, and every published one.
 
-    Example: codebound compare --model mlp --weights runs/w/model.safetensors --data digits --holdout 0.2
+    Example: codebound compare --model mlp --network runs/w/model.safetensors --data digits --holdout 0.2
     """
     options = dict(locals())
     from codebound_papers.compare import comparison as verb
@@ -83,7 +83,7 @@ def command(
             return
         if any(options[name] for name in verb.OF_ONE_NETWORK):
             raise UsageError(
-                "--over takes its weights from the run and no certificate: leave out --weights, --initial, "
+                "--over takes its weights from the run and no certificate: leave out --network, --initial, "
                 "--certificate, --base and --unlabelled."
             )
         record = verb.compare_epochs_from_options(options, out=out, engine=measurers, listener=hear)

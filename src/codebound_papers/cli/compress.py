@@ -9,7 +9,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, cell, emit, listener, note, print_table
 from codebound.cli.options import option
-from codebound.report.text_tables import Table, tabulate
+from codebound.report.templates import Table, tabulate
 from codebound_papers.cli import options as own
 from codebound_papers.compress.catalogue import COMPRESSORS
 
@@ -65,7 +65,7 @@ def command(
 
     Files get smaller; nothing here runs faster, and no speed-up is claimed.
 
-    Example: codebound compress --model mlp --weights runs/w/model.safetensors --method naive --data digits
+    Example: codebound compress --model mlp --network runs/w/model.safetensors --method naive --data digits
     """
     values = dict(locals())
     from codebound_papers.compress.compression import compress_from_options
@@ -118,6 +118,8 @@ def _explain(record: dict[str, Any]) -> None:
         f"The message is {'what got smaller' if is_smaller else 'no smaller than the original'}. "
         "Nothing runs faster: no speed-up is claimed."
     )
+    if record["faithful"] is not None:
+        note(record["faithful"]["says"])
 
 
 def _layers(record: dict[str, Any]) -> Table:

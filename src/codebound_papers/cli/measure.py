@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """Measure a network layer by layer: norms, spectra, tails, noise stability, margins.
 
-    Example: codebound measure --model mlp --weights runs/w/model.safetensors --data digits
+    Example: codebound measure --model mlp --network runs/w/model.safetensors --data digits
     """
     options = dict(locals())
     from codebound_papers.measure.summary import measure_from_options

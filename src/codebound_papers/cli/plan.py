@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import option
-from codebound.report.text_tables import Table
+from codebound.report.templates import Table
 from codebound_papers.cli import options as own
 
 _METHOD = "project (Arora et al. 2018), mbp (Guha et al. 2023) or heavytail (Shin 2021)."
@@ -45,7 +45,7 @@ def command(
 ) -> None:
     """Compare the requirements of a compression theorem with what measurement reaches.
 
-    Example: codebound plan --model mlp --weights runs/w/model.safetensors --data digits --method mbp
+    Example: codebound plan --model mlp --network runs/w/model.safetensors --data digits --method mbp
     """
     options = dict(locals()) | {"method": method.value}
     from codebound_papers.plan.network_plan import plan_from_options

@@ -10,7 +10,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, cell, emit, note
 from codebound.cli.options import RUN, option
-from codebound.report.text_tables import Table
+from codebound.report.templates import Table
 from codebound.run.files import read_json
 from codebound.run.progress import progress_bar
 from codebound_papers.reproduce import help_texts

@@ -7,7 +7,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import option
-from codebound.report.text_tables import Table
+from codebound.report.templates import Table
 from codebound_papers.cli import options as own
 
 _KEEPS = "Share of the weights to keep, the largest (default: 0.01)."
@@ -36,7 +36,7 @@ def command(
 
     A sketch holds fewer numbers than the layer has, but more than its non-zeros: it is no way to save bits.
 
-    Example: codebound sketch --model mlp:depth=5,width=784 --weights runs/w/model.safetensors --keep 0.01
+    Example: codebound sketch --model mlp:depth=5,width=784 --network runs/w/model.safetensors --keep 0.01
     """
     options = dict(locals())
     from codebound_papers.guha23.sketch.layers import sketch_from_options

@@ -38,7 +38,7 @@ _WIDTHS = "Widths of other networks like this one, joined by commas: the bound a
 def command(
     paper: Annotated[str, typer.Argument(help=_PAPERS)],
     model: Annotated[str | None, option(_MODEL)] = None,
-    weights: Annotated[Path | None, option(_WEIGHTS, None, "--network", "--weights")] = None,
+    weights: Annotated[Path | None, option(_WEIGHTS, None, "--network")] = None,
     data: Annotated[str, option(_DATA)] = "digits",
     data_folder: opt.DataFolder = None,
     test: opt.Test = None,
@@ -71,7 +71,7 @@ def command(
     from dataclasses import replace
 
     from codebound.run.extensions import resolve
-    from codebound.run.store import new_folder
+    from codebound.run.files import new_folder
     from codebound_papers.study.subjects import DEFAULT, subject
 
     if weights is not None and model is None:

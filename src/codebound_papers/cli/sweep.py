@@ -11,7 +11,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, cell, emit, emit_rows, note
 from codebound.cli.options import PARALLEL, RUN, option
-from codebound.report.text_tables import Table
+from codebound.report.templates import Table
 from codebound.run.files import write_text
 from codebound.run.progress import progress_bar
 

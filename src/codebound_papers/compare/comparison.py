@@ -9,16 +9,15 @@ from torch import nn
 
 from codebound import __version__
 from codebound.cli.actions import load_samples, record_options
-from codebound.report.text_tables import csv_text
+from codebound.report.templates import csv_text
 from codebound.run.device import resolve_device
 from codebound.run.errors import DataError, UsageError
-from codebound.run.files import finite, make_folder, read_json, write_json, write_text
+from codebound.run.files import finite, make_folder, optional_folder, read_json, write_json, write_text
 from codebound.run.job import Engine
 from codebound.run.progress import NOBODY, Listener, Progress
-from codebound.run.store import optional_folder
 from codebound.run.tensor_files import ADVICE, load_arrays
-from codebound.sample.dataset import Dataset
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Sample
+from codebound.sample.load import load_sample
 from codebound_networks.about_f.base import origin_of_file
 from codebound_networks.about_f.models import load_network
 from codebound_networks.train import runs
@@ -43,7 +42,7 @@ def compare_from_options(
     settings = record_options(options) | {"device": measured.device}
     sample, test_set = samples = load_samples(options)
     if fresh is not None:
-        fresh = load_dataset(fresh, role="unlabelled", folder=options["data_folder"])
+        fresh = load_sample(fresh, role="unlabelled", folder=options["data_folder"])
     if weights is not None:
         trained_on = origin_of_file(Path(weights)).data_sha256 or None
     listener.note(
@@ -81,7 +80,7 @@ def measure_settings(options: Options, engine: Engine | None) -> MeasureSettings
 
 
 def comparison_record(
-    found: Comparison, samples: tuple[Dataset, Dataset | None], settings: dict[str, Any]
+    found: Comparison, samples: tuple[Sample, Sample | None], settings: dict[str, Any]
 ) -> dict[str, Any]:
     """The comparison with what it was made of, as JSON values."""
     names = ("name", "n", "classes", "sha256")
@@ -103,7 +102,7 @@ def save_comparison(folder: Path, record: dict[str, Any]) -> None:
 
 def end_of_demo(
     model: nn.Module,
-    samples: tuple[Dataset, Dataset | None],
+    samples: tuple[Sample, Sample | None],
     folder: Path,
     settings: dict[str, Any],
     progress: Progress,
@@ -161,7 +160,7 @@ def compare_epochs_from_options(
     return {"epochs": points, "settings": identity}
 
 
-def _open_run(folder: Path, sample: Dataset) -> tuple[dict[str, Any], dict[int, Path]]:
+def _open_run(folder: Path, sample: Sample) -> tuple[dict[str, Any], dict[int, Path]]:
     weights = runs.load_epochs(folder)
     settings = read_json(folder / runs.CONFIG, advice=ADVICE)
     if settings.get("data_sha256") != sample.sha256:

@@ -9,20 +9,20 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from codebound.bits.forms import NETWORK
-from codebound.bounds.facts import OccamFacts
+from codebound.bits.plain_code import NETWORK
 from codebound.bounds.original import occam_margin
+from codebound.bounds.risk import OccamFacts
 from codebound.certificate.decoding import decode
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
 from codebound.certificate.outcome import count_learned
 from codebound.certificate.verification import verify
-from codebound.learn.kernel_network import KernelNetwork
+from codebound.learn.learner import KernelNetwork
 from codebound.report.folder import WEIGHTS
 from codebound.run.errors import CertificateError, CodeboundError
 from codebound.run.job import Engine
 from codebound.run.tensor_files import float32_sha256
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.original import Original
 from codebound_papers.compare.rows import Row, decimal_log, risk_row
@@ -48,7 +48,7 @@ class Compressed:
         """Return True if the claim is about g, with all of the sample's errors."""
         return self.certificate.statement == "C-2" and self.certificate.question.is_plain
 
-    def errors_on(self, data: Dataset, *, device: str | torch.device, engine: Engine | None) -> int | None:
+    def errors_on(self, data: Sample, *, device: str | torch.device, engine: Engine | None) -> int | None:
         """Count the errors of g. A network that was learned from picks takes inputs as they are stored."""
         if self.network is None:
             return None
@@ -96,11 +96,11 @@ class Compressed:
 def accept_certificate(
     source: Certificate | Path | str,
     model: nn.Module,
-    sample: Dataset,
+    sample: Sample,
     *,
     label: str,
     bases: Sequence[Mapping[str, NDArray[np.float32]]] = (),
-    unlabelled: Dataset | None = None,
+    unlabelled: Sample | None = None,
 ) -> Compressed:
     """A certificate that somebody made, if the verifier accepts it for this sample.
 
@@ -149,7 +149,7 @@ def labels(sources: Sequence[Certificate | Path | str]) -> list[str]:
     return [str(path) for path in short]
 
 
-def _weights(model: nn.Module, sample: Dataset) -> Mapping[str, NDArray[np.float32]] | None:
+def _weights(model: nn.Module, sample: Sample) -> Mapping[str, NDArray[np.float32]] | None:
     """The tensors of f as a claim about f names them; None where f is no chain, which the verifier says."""
     try:
         return Original(*chain_of(model, sample.input_shape)).arrays

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from codebound.bounds.risk import percent, rate
-from codebound.report.templates import render
-from codebound.report.text_tables import Table
+from codebound.report.templates import Table, render
 from codebound_papers.compare.rows import NO_MARGIN, ZERO, value_text
 from codebound_papers.report.figures import Mark, Marks, Plot, Series, plots_figure
 from codebound_papers.report.measures import NONE

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from codebound.bounds.facts import HoldoutFacts, Subject
-from codebound.bounds.risk import RiskBound, percent, rate
+from codebound.bounds.risk import HoldoutFacts, RiskBound, Subject, percent, rate
 from codebound.run.errors import UsageError
 from codebound.run.files import finite
 from codebound_papers.conditions import POSITIVE_MARGIN

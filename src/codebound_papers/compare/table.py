@@ -5,27 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from codebound.bounds.facts import HoldoutFacts, OccamFacts, Subject
 from codebound.bounds.held_out import holdout
-from codebound.bounds.lengths import raw_weight_bits
-from codebound.bounds.occam import occam_binomial
-from codebound.bounds.risk import rate
+from codebound.bounds.occam import occam_binomial, raw_weight_bits
+from codebound.bounds.risk import HoldoutFacts, OccamFacts, Subject, rate
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import require_test_set
 from codebound.certification import certify
 from codebound.known.provenance import origin_of
-from codebound.methods.search import Effort
+from codebound.request import Effort, Run
 from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.run.files import finite
 from codebound.run.job import Engine
 from codebound.run.progress import Progress, silent
-from codebound.sample.dataset import Dataset, cross_duplicates
+from codebound.sample.dataset import Sample, cross_duplicates
 from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.reading.walk import Network, wrap
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
@@ -96,12 +93,12 @@ class Comparison:
 
 def compare(
     model: nn.Module | Network,
-    sample: Dataset,
-    test_set: Dataset | None = None,
+    sample: Sample,
+    test_set: Sample | None = None,
     *,
     certificates: Sequence[Certificate | Path | str] = (),
     bases: Sequence[Mapping[str, NDArray[np.float32]]] = (),
-    unlabelled: Dataset | None = None,
+    unlabelled: Sample | None = None,
     effort: Effort | None = "quick",
     settings: MeasureSettings | None = None,
     initial: nn.Module | None = None,
@@ -125,10 +122,10 @@ def compare(
     divided by n and square-rooted. ``trained_on`` is the ``sha256`` of the sample that f was trained on,
     where it is known: the test examples may be among other data. The others are those of ``PruningChoice``.
 
-    >>> from codebound.sample.load import load_dataset
+    >>> from codebound.sample.load import load_sample
     >>> from codebound_networks.reading.loading import load_model
     >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
-    >>> table = compare(net, load_dataset("digits"), effort=None, settings=MeasureSettings(examples=10))
+    >>> table = compare(net, load_sample("digits"), effort=None, settings=MeasureSettings(examples=10))
     >>> [row.kind for row in table.rows][:2], table.rows[0].guarantee
     (['certified', 'published'], True)
     """
@@ -152,9 +149,19 @@ def compare(
     notes += [dependence] if dependence else []
     if not certificates and effort is not None:
         try:
-            asked: Any = {name: getattr(settings, name) for name in ("delta", "seed", "device")}
-            asked |= {"method": "prune", "effort": effort, "engine": engine, "progress": progress}
-            made = certify(measured.network.traced, sample, **asked)
+            made = certify(
+                sample,
+                network=measured.network.traced,
+                method="prune",
+                delta=settings.delta,
+                run=Run(
+                    effort=effort,
+                    seed=settings.seed,
+                    device=settings.device,
+                    engine=engine,
+                    progress=progress,
+                ),
+            )
             label = f"{made.method}, {effort}"
             compressed = [Compressed(label=label, certificate=made.certificate, network=made.network)]
         except (CertificateError, ModelError) as refusal:
@@ -236,7 +243,7 @@ def _pruning(evidence: Evidence) -> dict[str, float]:
     return {"d": first.strength, "chi(d)": first.kept_share, **constants}
 
 
-def _read(model: nn.Module, sample: Dataset) -> nn.Module | Network:
+def _read(model: nn.Module, sample: Sample) -> nn.Module | Network:
     """The network as it can be evaluated and measured: one tensor in, its logits out."""
     if next(model.parameters(), None) is None:
         return model
@@ -270,8 +277,8 @@ def _raw_row(module: nn.Module, facts: NetworkFacts, errors: int) -> lines.Row:
 def _fresh_rows(
     module: nn.Module,
     compressed: Sequence[Compressed],
-    sample: Dataset,
-    test_set: Dataset,
+    sample: Sample,
+    test_set: Sample,
     settings: MeasureSettings,
     engine: Engine | None,
 ) -> list[lines.Row]:
@@ -296,7 +303,7 @@ def _fresh_rows(
     return rows
 
 
-def _dependence(module: nn.Module, sample: Dataset) -> str:
+def _dependence(module: nn.Module, sample: Sample) -> str:
     """Return the reason why nothing is guaranteed of f; empty where f is a function of one example."""
     try:
         require_one_example(module, sample)
@@ -305,7 +312,7 @@ def _dependence(module: nn.Module, sample: Dataset) -> str:
     return ""
 
 
-def _doubts(sample: Dataset, test_set: Dataset, trained_on: str | None) -> dict[Subject, str]:
+def _doubts(sample: Sample, test_set: Sample, trained_on: str | None) -> dict[Subject, str]:
     """Return doubts about the test examples, for f and for every g. Empty where there are none."""
     copies = cross_duplicates(sample, test_set).count
     if copies:
@@ -318,7 +325,7 @@ def _doubts(sample: Dataset, test_set: Dataset, trained_on: str | None) -> dict[
     return {"f": elsewhere, "g": ""}
 
 
-def _check_test_set(sample: Dataset, test_set: Dataset | None) -> None:
+def _check_test_set(sample: Sample, test_set: Sample | None) -> None:
     if test_set is None:
         return
     require_test_set(test_set, sample)

@@ -1,6 +1,14 @@
-"""Compressors: from a trained network to few, small integers."""
+"""Compressors: from a trained network to few, small integers.
 
-from codebound_papers.contents import lazily
+Example:
+    >>> import codebound as cb
+    >>> from codebound_networks import load_model, wrap
+    >>> network = wrap(load_model("linear", input_shape=(4,), classes=2))
+    >>> [layer.name for layer in cb.compress.mbp(network, strength=1.0).layers]
+    ['linear1']
+"""
+
+from codebound.run.extensions import lazily
 
 __all__, __getattr__, __dir__ = lazily(
     __name__,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.bits.bitstring import Bits
+from codebound.bits.plain_code import Bits
 from codebound.bits.stream import Stream
 from codebound.run.references import implements
 from codebound_networks.codes.arithmetic import AbstractCoder

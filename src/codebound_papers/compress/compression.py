@@ -9,16 +9,15 @@ import torch
 
 from codebound.cli.actions import load_samples, record_options
 from codebound.run.errors import UsageError
-from codebound.run.files import write_atomically, write_json, write_whole
+from codebound.run.files import new_folder, write_atomically, write_json, write_whole
 from codebound.run.progress import NOBODY, Listener
-from codebound.run.store import new_folder
 from codebound.run.tensor_files import dtype_name, save_weights
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_networks.about_f.models import load_layers, model_sizes
 from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.views.rebuild import with_weights
 from codebound_papers.compress.catalogue import COMPRESSORS
-from codebound_papers.compress.compression_summary import CompressionSummary, summarise
+from codebound_papers.compress.compression_summary import CompressionSummary, faithfulness, summarise
 from codebound_papers.compress.compressors import Compressed, Job
 from codebound_papers.compress.methods import has_grid, mild_options, option_text, parse_options, run_method
 
@@ -42,7 +41,8 @@ def compress_from_options(
         sample, fresh = load_samples(options)
         measured = fresh or sample
     elif options["test"] is not None:
-        measured = load_dataset(options["test"], role="test", folder=options["data_folder"])
+        measured = load_sample(options["test"], role="test", folder=options["data_folder"])
+    is_fresh = measured is not sample  # a sample may have made f and g
     shape, outputs = model_sizes(model, options["input_shape"], options["classes"], measured)
     network = load_layers(model, shape, outputs, options["weights"])
     network = _in_single_precision(network, shape, outputs)
@@ -62,8 +62,9 @@ def compress_from_options(
         compressed = run_method(method, chosen, job)
         summary = summarise(compressed, None if measured is None else measured.on("cpu"), progress=progress)
         texts = {name: option_text(value) for name, value in chosen.items()}
-        told = {"notes": list(network.notes), "out": str(folder)}
-        record = {"method": method, "options": texts, **summary.record(), **told}
+        pair, fresh = (network.model, compressed.module()), measured if is_fresh else None
+        told = {"notes": list(network.notes), "faithful": faithfulness(*pair, fresh, sample=sample)}
+        record = {"method": method, "options": texts, **summary.record(), **told, "out": str(folder)}
         sizes = {"options": texts, "input_shape": list(shape), "classes": outputs}
         with write_whole(folder) as place:
             _save(place, compressed, summary)

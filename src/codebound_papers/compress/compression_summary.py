@@ -1,5 +1,6 @@
 """Summary of a compression: sizes, errors, accuracy, and messages of all tensors."""
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -7,14 +8,18 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 
-from codebound.bits.bitstring import Bits
+from codebound.bits.plain_code import Bits
+from codebound.bounds.held_out import holdout
 from codebound.bounds.original import LayerBounds, output_deviation
+from codebound.bounds.risk import HoldoutFacts, percent
+from codebound.certificate.evaluate import find_agreements
 from codebound.run.errors import ModelError, UsageError
 from codebound.run.files import finite
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.sample.dataset import DeviceData
+from codebound.sample.dataset import DeviceData, Sample, as_numbers, row_digests
 from codebound.sample.outputs import logit_chunks
 from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.tensors import AbstractTensorCode
@@ -134,6 +139,24 @@ def summarise(
     moved = deviation(compressed, sample, progress=progress)
     before, after = ((found.n - found.errors) / found.n for found in reports)
     return replace(summary, accuracy_before=before, accuracy_after=after, deviation=moved)
+
+
+def faithfulness(
+    f: nn.Module, g: nn.Module, fresh: Sample | None, *, sample: Sample | None, delta: float = 0.05
+) -> dict[str, Any] | None:
+    """Limit on how often g answers unlike f, or not clearly; None without fresh inputs, or with copies."""
+    seen = {digest for digest, _ in row_digests(sample, as_numbers)} if sample and fresh else set()
+    if fresh is None or any(digest in seen for digest, _ in row_digests(fresh, as_numbers)):
+        return None
+    f, g = (copy.deepcopy(each).eval() for each in (f, g))  # counting changes their precision
+    differ = int((~find_agreements(f, g, fresh.on("cpu"))).sum())
+    limit = holdout(HoldoutFacts(errors=differ, n=fresh.n, delta=delta)).value
+    says = (
+        f"On {fresh.n:,} test inputs, which took no part in making g of f, g answers unlike f on {differ:,}: "
+        f"on new inputs on at most {percent(limit)} (probability {100.0 - 100.0 * delta:.12g} %), if f was "
+        "not trained on them."
+    )
+    return {"differ": differ, "n": fresh.n, "limit": limit, "delta": delta, "says": says}
 
 
 def _layer(layer: compressors.CompressedLayer, network: Network, coded_bits: int) -> LayerSummary:

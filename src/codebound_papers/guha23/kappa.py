@@ -244,10 +244,10 @@ def prune_for_margin(
     strengths use the same random numbers. Released code prunes the diagonal. The ``choice`` comes first.
 
     >>> from codebound_papers.measure.record import measure_facts
-    >>> from codebound.sample.load import load_dataset
+    >>> from codebound.sample.load import load_sample
     >>> from codebound_networks.reading.loading import load_model
     >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
-    >>> measured = measure_facts(net, load_dataset("digits"))
+    >>> measured = measure_facts(net, load_sample("digits"))
     >>> (layer,) = prune_for_margin(measured.network, measured.facts, keep_diagonal=True).layers
     >>> layer.strength, layer.change  # an untrained network has no margin
     (0.0, 0.0)

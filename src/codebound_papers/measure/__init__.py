@@ -1,6 +1,13 @@
-"""Properties of a trained network: margins, norms, spectra, tails and noise stability."""
+"""Properties of a trained network: margins, norms, spectra, tails and noise stability.
 
-from codebound_papers.contents import lazily
+Example:
+    >>> import torch
+    >>> import codebound as cb
+    >>> round(cb.measure.stable_rank(torch.eye(3)), 9)
+    3.0
+"""
+
+from codebound.run.extensions import lazily
 
 __all__, __getattr__, __dir__ = lazily(
     __name__,

@@ -210,10 +210,10 @@ def evaluate_sample(
 ) -> Outputs:
     """Evaluates a copy of a network on a sample, in its own arithmetic unless told another one.
 
-    >>> from codebound.sample.dataset import Dataset
+    >>> from codebound.sample.dataset import Sample
     >>> net = torch.nn.Linear(2, 2, bias=False)
     >>> with torch.no_grad(): _ = net.weight.copy_(torch.eye(2))
-    >>> one = Dataset("one", "train", np.array([[3, 4]], dtype="float32"), np.array([0]), 2)
+    >>> one = Sample("one", "train", np.array([[3, 4]], dtype="float32"), np.array([0]), 2)
     >>> found = evaluate_sample(net, one.on("cpu"), classes=2, chunk_size=1)
     >>> found.margins.minimum, found.errors, found.output_norm, found.input_norm
     (-1.0, 1, 5.0, 5.0)

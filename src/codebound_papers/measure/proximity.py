@@ -102,12 +102,12 @@ def closeness(
 ) -> Closeness:
     """Compares the outputs of a network f and a compressed one g, copies of them, on a sample, in float64.
 
-    >>> from codebound.sample.dataset import Dataset
+    >>> from codebound.sample.dataset import Sample
     >>> f = torch.nn.Linear(1, 2, bias=False)
     >>> g = torch.nn.Linear(1, 2, bias=False)
     >>> with torch.no_grad():
     ...     _ = f.weight.copy_(torch.tensor([[2.0], [0.0]])), g.weight.copy_(torch.tensor([[1.5], [0.0]]))
-    >>> one = Dataset("one", "train", np.ones((1, 1), dtype="float32"), np.array([0]), 2)
+    >>> one = Sample("one", "train", np.ones((1, 1), dtype="float32"), np.array([0]), 2)
     >>> found = closeness(f, g, one.on("cpu"))
     >>> found.theta(norm="sup"), round(found.theta(norm="l2"), 4), found.is_compressible(0.5)
     (1.0, 0.7071, True)

@@ -15,12 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from codebound.bounds.facts import check_delta
-from codebound.bounds.risk import rate
+from codebound.bounds.risk import check_delta, rate
 from codebound.run.errors import CodeboundError, ModelError, UsageError
 from codebound.run.job import Engine
 from codebound.run.progress import Progress, silent
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_networks.reading.walk import Network
 from codebound_networks.views.layers import AbstractConvView, AbstractLayerView, LinearView
 from codebound_papers.facts import LayerFacts, NetworkFacts
@@ -113,7 +112,7 @@ class Measured:
     """Measurements of a network f. They are empty or None where they were not asked for."""
 
     network: Network = field(repr=False)  # f with its batch norms folded
-    sample: Dataset = field(repr=False)  # the sample
+    sample: Sample = field(repr=False)  # the sample
     settings: MeasureSettings  # what was asked for
     folding: tuple[str, ...]  # what became of the batch norms, in sentences
     obstacle: str  # why expressions with a product over layers do not apply; empty where they do
@@ -219,7 +218,7 @@ class Measured:
 
 def measure_facts(
     model: nn.Module | Network | steps.FoldedNetwork,
-    sample: Dataset,
+    sample: Sample,
     settings: MeasureSettings | None = None,
     *,
     initial: nn.Module | None = None,
@@ -232,10 +231,10 @@ def measure_facts(
     defined, the record has the reason and the rest; it is an error only where nothing else was asked. The
     network f, wrapped and folded or not, is never changed; ``initial`` is the one before training (A-Imp-i).
 
-    >>> from codebound.sample.load import load_dataset
+    >>> from codebound.sample.load import load_sample
     >>> from codebound_networks.reading.loading import load_model
     >>> net = load_model("mlp:widths=16", input_shape=(1, 8, 8), classes=10)
-    >>> measured = measure_facts(net, load_dataset("digits"), MeasureSettings(examples=20))
+    >>> measured = measure_facts(net, load_sample("digits"), MeasureSettings(examples=20))
     >>> [(layer.rows, layer.columns) for layer in measured.facts.layers], measured.facts.examples
     ([(16, 64), (10, 16)], 1797)
     """
@@ -314,7 +313,7 @@ def _map_norm(
 
 def _noise_stability(
     folded: steps.FoldedNetwork,
-    sample: Dataset,
+    sample: Sample,
     settings: MeasureSettings,
     *,
     initial: nn.Module | None,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_networks.reading.walk import Network, observe, trace_steps, wrap
 from codebound_networks.train.rng import numpy_stream
 from codebound_networks.views.fold import fold_batch_norms, has_batch_norms
@@ -195,14 +195,14 @@ class FoldedNetwork:
         )
 
 
-def first_example(module: nn.Module, sample: Dataset) -> Tensor:
+def first_example(module: nn.Module, sample: Sample) -> Tensor:
     """A batch of the first example alone, of the type and in the place of the network's numbers."""
     weight = first_weight(module)
     stored = torch.from_numpy(np.array(sample.x[:1]))  # not the whole sample
     return sample.scaling.apply(stored, weight.dtype).to(weight.device)
 
 
-def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
+def fold_and_wrap(model: nn.Module | Network, sample: Sample) -> FoldedNetwork:
     """Folds, wraps and traces a network once; one that is wrapped without batch norms is taken as it is."""
     module = model.model if isinstance(model, Network) else model
     require_tensors(module)
@@ -275,7 +275,7 @@ def _is_between(step: Step) -> bool:
     return step.view is None and step.kind != SHAPE
 
 
-def draw_examples(sample: Dataset, count: int, *, seed: int, purpose: str = "measured examples") -> Dataset:
+def draw_examples(sample: Sample, count: int, *, seed: int, purpose: str = "measured examples") -> Sample:
     """That many examples at random, in stored order, or all; another purpose has other ones."""
     if count < 1:
         raise UsageError(f"examples is at least 1. Got {count}.")

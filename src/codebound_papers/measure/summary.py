@@ -18,12 +18,11 @@ from codebound import __version__
 from codebound.cli.actions import record_options
 from codebound.run.device import resolve_device
 from codebound.run.errors import UsageError
-from codebound.run.files import finite, write_json, write_text
+from codebound.run.files import finite, optional_folder, write_json, write_text
 from codebound.run.job import Engine
 from codebound.run.progress import NOBODY, Listener, Progress, silent
-from codebound.run.store import optional_folder
-from codebound.sample.dataset import Dataset
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Sample
+from codebound.sample.load import load_sample
 from codebound_networks.about_f.models import load_network
 from codebound_networks.reading.walk import Network
 from codebound_networks.views.layers import LinearView
@@ -94,7 +93,7 @@ class Summary:
 
 def summarise(
     model: nn.Module | Network | FoldedNetwork,
-    data: Dataset,
+    data: Sample,
     settings: MeasureSettings | None = None,
     *,
     initial: nn.Module | None = None,
@@ -105,7 +104,7 @@ def summarise(
 
     Where they leave it open, margins are taken in float64, and smoothness under Gaussian noise.
 
-    >>> digits = load_dataset("digits").select(range(20), role="train")
+    >>> digits = load_sample("digits").select(range(20), role="train")
     >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
     >>> found = summarise(net, digits, MeasureSettings(families=("spectra", "margins")))
     >>> found.layers[0]["name"], found.layers[0]["shape"], found.margins["n"]
@@ -311,7 +310,7 @@ def measure_from_options(
     device = "cpu" if engine is not None and options["device"] == "auto" else options["device"]
     place = resolve_device(device)
     noise, words = choose_noise(options["smoothness"], seed)
-    whole = load_dataset(options["data"], folder=options["data_folder"])
+    whole = load_sample(options["data"], folder=options["data_folder"])
     network = load_network(model, whole, options["weights"])
     before = None if initial is None else load_network(model, whole, initial)
     folded = fold_and_wrap(network, whole)
@@ -374,7 +373,7 @@ def _probes(jacobian: str, work: Workload, interlayer: str) -> int | None:
     return None if jacobian == "exact" else PROBES
 
 
-def _start(settings: dict[str, Any], sample: Dataset, whole: Dataset) -> str:
+def _start(settings: dict[str, Any], sample: Sample, whole: Sample) -> str:
     many = f"all {whole.n:,}" if sample.n == whole.n else f"{sample.n:,} of {whole.n:,}"
     text = f"Measuring {settings['model']} on {settings['data']}: {many} examples"
     if "stability" in settings["families"]:

@@ -144,9 +144,9 @@ def measured_minimum(
     Settings of the ``KNOBS`` are tried from the smallest on, all layers at the same one, and the first that
     will do is it. The tolerance is a share of the sample; batch norms are folded in a copy.
 
-    >>> from codebound.sample.load import load_dataset
+    >>> from codebound.sample.load import load_sample
     >>> from codebound_networks.reading.walk import wrap
-    >>> digits = load_dataset("digits").select(range(50), role="train").on("cpu")
+    >>> digits = load_sample("digits").select(range(50), role="train").on("cpu")
     >>> net = wrap(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)))
     >>> found = measured_minimum(net, digits, "heavytail", tolerance=1.0)
     >>> found.reached.setting, len(found.trials)

@@ -13,11 +13,10 @@ from codebound import __version__
 from codebound.cli.actions import record_options
 from codebound.run.device import resolve_device
 from codebound.run.errors import UsageError
-from codebound.run.files import finite, write_json
+from codebound.run.files import finite, optional_folder, write_json
 from codebound.run.progress import NOBODY, Listener, Progress, silent
-from codebound.run.store import optional_folder
-from codebound.sample.dataset import Dataset
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Sample
+from codebound.sample.load import load_sample
 from codebound_networks.about_f.models import load_network
 from codebound_papers.arora18.arora_requirements import ProjectRequirements, project_requirements
 from codebound_papers.guha23.guha_requirements import MbpRequirements, mbp_requirements
@@ -40,7 +39,7 @@ def plan_from_options(
     options: Mapping[str, Any], *, out: Path | None = None, listener: Listener = NOBODY
 ) -> dict[str, Any]:
     """Both results as they are printed; what is not finite is null. A new folder gets the record."""
-    whole = load_dataset(options["data"], folder=options["data_folder"])
+    whole = load_sample(options["data"], folder=options["data_folder"])
     network, place = (
         load_network(options["model"], whole, options["weights"]),
         resolve_device(options["device"]),
@@ -70,7 +69,7 @@ def plan_from_options(
 
 def plan(
     model: nn.Module,
-    sample: Dataset,
+    sample: Sample,
     method: str = "mbp",
     *,
     examples: int | None = None,
@@ -86,8 +85,8 @@ def plan(
 
     Nothing in it is a guarantee. As many ``examples`` are measured as the size of the network allows.
 
-    >>> from codebound.sample.load import load_dataset
-    >>> digits = load_dataset("digits").select(range(40), role="train")
+    >>> from codebound.sample.load import load_sample
+    >>> digits = load_sample("digits").select(range(40), role="train")
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10, bias=False))
     >>> [layer["name"] for layer in plan(network, digits, "mbp", margin_share=0.98)["layers"]]
     ['1']

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from codebound.report.templates import render
-from codebound.report.text_tables import Table
+from codebound.report.templates import Table, render
 from codebound_papers.report.figures import Panel, histogram_figure, survival_figure
 
 Record = Mapping[str, Any]

@@ -12,11 +12,11 @@ from torch import nn
 
 from codebound import __version__
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.store import content_key
+from codebound.run.files import content_key
 from codebound.run.tensor_files import load_weights
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound.sample.formats.catalogue import cache_folder
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_networks.reading.loading import load_model
 from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.train import runs
@@ -33,13 +33,13 @@ _VERSION = 1  # of the training loop: raised when the same settings give other w
 class Samples(NamedTuple):
     """Samples that a network is trained on and tested on."""
 
-    train: Dataset
-    test: Dataset | None = None
+    train: Sample
+    test: Sample | None = None
 
 
 def load_samples(name: str) -> Samples:
     """Training and test set of a known dataset, from the cache."""
-    return Samples(load_dataset(name), load_dataset(name, role="test"))
+    return Samples(load_sample(name), load_sample(name, role="test"))
 
 
 def make_samples(
@@ -54,11 +54,11 @@ def make_samples(
     rng = numpy_stream(seed, "made-up samples")
     centres = rng.integers(0, 256, size=(classes, *shape))
 
-    def drawn(role: str) -> Dataset:
+    def drawn(role: str) -> Sample:
         y: NDArray[np.int64] = np.arange(n, dtype=np.int64) % classes
         noisy = centres[y] + 60.0 * rng.standard_normal((n, *shape))
         x = noisy.clip(0, 255).astype(np.uint8)
-        return Dataset("made-up", role, x, y, classes=classes, scaling=Scaling(divisor=255.0))
+        return Sample("made-up", role, x, y, classes=classes, scaling=Scaling(divisor=255.0))
 
     return Samples(drawn("train"), drawn("test"))
 

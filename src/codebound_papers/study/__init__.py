@@ -1,6 +1,13 @@
-"""The three papers, each as one call: what it claims, what it says about a network, and what is true."""
+"""The three papers, each as one call: what it claims, what it says about a network, and what is true.
 
-from codebound_papers.contents import lazily
+Example:
+    >>> import codebound as cb
+    >>> about = cb.study.subject("linear", epochs=1)
+    >>> about.sample.n, about.test_set.n  # for cb.study.guha23(about), arora18 and shin21
+    (1437, 360)
+"""
+
+from codebound.run.extensions import lazily
 
 __all__, __getattr__, __dir__ = lazily(
     __name__,

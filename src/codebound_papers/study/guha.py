@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from codebound.bounds.risk import rate
-from codebound.report.text_tables import Table
+from codebound.report.templates import Table
 from codebound.run.errors import UsageError
 from codebound.run.files import finite
 from codebound.run.progress import Progress, show_progress, silent

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from codebound import __version__
 from codebound.bounds.risk import percent, rate
 from codebound.certificate.file import Certificate
-from codebound.report.templates import render
-from codebound.report.text_tables import Table, tabulate
+from codebound.report.templates import Table, render, tabulate
 from codebound.run.files import finite, make_folder, write_json, write_text
 from codebound.run.tensor_files import save_weights, state_tensors
 from codebound_papers.compare.page import condition_rows, format_value, plain
 from codebound_papers.compare.rows import decimal_log, rate_text
+from codebound_papers.compress.compression_summary import faithfulness
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, Series
 from codebound_papers.report.measures import Drawing
 from codebound_papers.study.subjects import Subject
@@ -64,6 +64,12 @@ class StudyResult:
         """Error rates on the sample and on the test examples, by network."""
         return {name: self.about.errors(each) for name, each in {"f": self.about.f, **self.networks}.items()}
 
+    @cached_property
+    def faithful(self) -> Row | None:
+        """Limit on how often g answers unlike f on new inputs; None without test inputs that are new."""
+        f, g, fresh = self.about.f, self.networks["g"], self.about.test_set
+        return faithfulness(f, g, fresh, sample=self.about.sample, delta=self.about.delta)
+
     @property
     def sentences(self) -> tuple[str, str, str]:
         """The claim of the paper, what it says here, and what is true, for everybody."""
@@ -103,6 +109,7 @@ class StudyResult:
             **finite(dict(self.quantities)),
             "notes": [*self.about.notes, *self.notes],
             "commands": list(self.commands),
+            "faithful": self.faithful,
         }
 
     def screen(self) -> list[Table | str]:
@@ -113,7 +120,8 @@ class StudyResult:
             main.append(Table(f"Conditions of {first.name}", condition_rows(first.record())))
         parts = "\n".join(["The parts:", *(f"  {command}" for command in self.commands)])
         shown = [table for table in self.tables if table.rows]
-        return [*heads, "", *shown, self._published, *main, self._true, *self.notes, parts]
+        ends = [] if self.faithful is None else [self.faithful["says"]]
+        return [*heads, "", *shown, self._published, *main, self._true, *self.notes, parts, *ends]
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)

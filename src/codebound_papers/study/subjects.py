@@ -17,7 +17,7 @@ from codebound.certificate.task import Task
 from codebound.cli.actions import load_samples
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.progress import Progress, silent
-from codebound.sample.dataset import Dataset, require_certifiable
+from codebound.sample.dataset import Sample, require_certifiable
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.outputs import error_count
 from codebound_networks.about_f.models import load_network
@@ -51,8 +51,8 @@ class Subject:
     name: str  # of the network
     spec: str | None  # its architecture in words, to train others like it; None for a module
     f: nn.Module = field(repr=False)  # in evaluation mode
-    sample: Dataset = field(repr=False)  # the sample that f was trained on
-    test_set: Dataset | None = field(repr=False)  # examples used for no choice; None: the truth is unknown
+    sample: Sample = field(repr=False)  # the sample that f was trained on
+    test_set: Sample | None = field(repr=False)  # examples used for no choice; None: the truth is unknown
     by_epoch: Mapping[int, nn.Module] = field(repr=False)  # f on its way, by epochs trained; empty if unknown
     epochs: int  # of trainings here
     margin_share: float  # share of the sample whose margin may be at most gamma
@@ -98,7 +98,7 @@ class Subject:
     def errors(self, module: nn.Module) -> tuple[float, float | None]:
         """Shares of the sample and of the test examples that a network gets wrong; None without any."""
 
-        def share(data: Dataset) -> float:
+        def share(data: Sample) -> float:
             return error_count(module, data.on("cpu"), dtype=next(module.parameters()).dtype) / data.n
 
         return share(self.sample), None if self.test_set is None else share(self.test_set)
@@ -161,7 +161,7 @@ class Subject:
 
     def words(self, verb: str) -> str:
         """The options of a verb that name the network and its sample."""
-        network = f"--model {self.spec or 'PACKAGE.MODULE:FACTORY'} --weights OUT/f.safetensors"
+        network = f"--model {self.spec or 'PACKAGE.MODULE:FACTORY'} --network OUT/f.safetensors"
         if verb == "sketch":
             shape = "x".join(map(str, self.sample.input_shape))
             return f"{network} --input-shape {shape} --classes {self.sample.classes}"

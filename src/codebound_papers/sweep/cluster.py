@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.run.errors import CodeboundError
-from codebound.run.extensions import import_named
-from codebound.run.job import Engine, Failure, Finished, Job, Residents, call, not_sent, use_threads
+from codebound.run.job import Engine, Failure, Finished, Job, call, not_sent
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
 _RETRIES = 3  # of a job whose node or process was lost; never of one that raised
 _ANSWER_SECONDS = 10.0
@@ -37,8 +36,6 @@ class RayEngine(Engine):
     A job whose node is lost runs again on another one; one that raises does not. Every node needs the same
     packages, and the folders that jobs use, at the same paths: jobs start in the current directory.
     """
-
-    has_nodes = True
 
     def __init__(self, address: str | None = None, *, workers: int | None = None) -> None:
         """Connects to ``auto``, ``host:port`` or ``ray://host:port``; None starts Ray here, on some cores."""
@@ -105,10 +102,6 @@ class RayEngine(Engine):
             self._samples[key] = sample, parts
         return self._samples[key][1]
 
-    def residents(self, function: str, each: Iterable[Mapping[str, Any]]) -> RayResidents:
-        """Objects that live on the nodes; their arguments are sent to a node once."""
-        return RayResidents(self._ray, function, each)
-
     def close(self) -> None:
         """Disconnects, and stops a Ray that was started here."""
         self._samples.clear()
@@ -142,80 +135,6 @@ class RayEngine(Engine):
                     f"no node of the cluster has the {job.cpus} cores and {job.gpus:g} GPUs that "
                     f"{job.function} asks for (cpus and gpus in a plan). Ask for less, or add such a node."
                 )
-
-
-class RayResidents(Residents):
-    """Actors; one that is lost is made again elsewhere from the same arguments, and told the same again."""
-
-    def __init__(self, ray: Any, function: str, each: Iterable[Mapping[str, Any]]) -> None:
-        self._ray, self._function = ray, function
-        self._made = ray.remote(Resident)  # takes a core to be placed, and none while it waits
-        self._given = [ray.put(dict(arguments)) for arguments in each]
-        self._told: list[tuple[str, tuple[Any, ...]]] = []
-        self._actors = [self._new(at) for at in range(len(self._given))]
-
-    def tell(self, method: str, *given: Any) -> None:
-        """Calls a method of every one of them, and of one that is made again."""
-        sent = tuple(self._ray.put(each) for each in given)
-        self.ask_each(method, [sent] * len(self._actors))
-        self._told.append((method, sent))
-
-    def tell_anew(self, method: str, *given: Any) -> None:
-        """The same, which makes whatever they were told before of no account."""
-        self._told.clear()
-        self.tell(method, *given)
-
-    def ask(self, method: str, *given: Any) -> list[Any]:
-        """Call a method of each and return the results in order."""
-        sent = tuple(self._ray.put(each) for each in given)
-        return self.ask_each(method, [sent] * len(self._actors))
-
-    def ask_each(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The same, each with arguments of its own."""
-        pairs = zip(self._actors, given, strict=True)
-        asked = [actor.call.remote(method, *arguments) for actor, arguments in pairs]
-        return [self._answer(at, method, given[at], reference) for at, reference in enumerate(asked)]
-
-    def close(self) -> None:
-        """Lets all of them go."""
-        for actor in self._actors:
-            self._ray.kill(actor)
-        self._actors.clear()
-
-    def _new(self, at: int) -> Any:
-        return self._made.remote(self._function, str(Path.cwd()), self._given[at])
-
-    def _answer(self, at: int, method: str, given: tuple[Any, ...], reference: Any) -> Any:
-        errors = self._ray.exceptions
-        for left in range(_RETRIES, -1, -1):
-            try:
-                return self._ray.get(reference)
-            except errors.RayTaskError as error:
-                raise CodeboundError(f"{self._function} failed on a worker: {error.cause}") from error
-            except errors.RayError as error:
-                if not left:
-                    raise CodeboundError(
-                        f"{self._function} was lost by the cluster, {_RETRIES} retries included: "
-                        f"{str(error).strip().splitlines()[0]}"
-                    ) from error
-            self._actors[at] = self._new(at)
-            for told, sent in self._told:
-                self._actors[at].call.remote(told, *sent)
-            reference = self._actors[at].call.remote(method, *given)
-        raise AssertionError  # the last try returned or raised
-
-
-class Resident:
-    """An object in a process of a node."""
-
-    def __init__(self, function: str, directory: str, arguments: Mapping[str, Any]) -> None:
-        os.chdir(directory)
-        use_threads(1)
-        self._value = import_named(function)(**arguments)
-
-    def call(self, method: str, *given: Any) -> Any:
-        """Call a method and return its result."""
-        return getattr(self._value, method)(*given)
 
 
 def call_in(job: Job, directory: str, names: Sequence[str], *sent: Any) -> tuple[Any, Failure | None]:

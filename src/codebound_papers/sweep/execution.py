@@ -8,12 +8,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codebound.report.text_tables import csv_text
+from codebound.report.templates import csv_text
 from codebound.run.errors import CodeboundError
-from codebound.run.files import make_folder, write_json, write_text
+from codebound.run.files import hold_lock, make_folder, versions, write_json, write_text
 from codebound.run.job import Engine, Finished, Job
 from codebound.run.progress import Progress, silent
-from codebound.run.store import hold_lock, versions
 from codebound_papers.sweep.grid import PlannedJob, Reference
 from codebound_papers.sweep.jobs import JobFolder, State
 

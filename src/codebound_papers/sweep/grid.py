@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from codebound.run.errors import UsageError
-from codebound.run.files import read_toml
-from codebound.run.store import content_key, named_sha256, source_sha256, versions
+from codebound.run.files import content_key, named_sha256, read_toml, source_sha256, versions
 
 _MOST_JOBS = 100_000
 _OWN_KEYS = ("verb", "name", "cpus", "gpus")  # of an entry; all others are arguments of its command

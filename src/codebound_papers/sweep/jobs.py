@@ -17,8 +17,16 @@ from typing import Any, Literal
 
 from codebound.run.errors import CodeboundError, FormatError
 from codebound.run.extensions import import_named
-from codebound.run.files import make_folder, read_json, write_json, write_text
-from codebound.run.store import hold_lock, named_sha256, source_sha256, versions
+from codebound.run.files import (
+    hold_lock,
+    make_folder,
+    named_sha256,
+    read_json,
+    source_sha256,
+    versions,
+    write_json,
+    write_text,
+)
 
 State = Literal["done", "failed", "waiting"]
 

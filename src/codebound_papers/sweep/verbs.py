@@ -55,13 +55,13 @@ _VERBS = {
     ),
 }
 # of the sweep, not of a job: where results go, how they are printed, and what runs at the same time
-_OURS = frozenset({"out", "format", "quiet", "list", "engine", "workers", "address"})
+_OURS = frozenset({"out", "format", "quiet", "verbose", "list", "engine", "workers", "address"})
 # a plan has certify for training to a certificate; and compare writes into the folder of a run
 _LEFT_OUT = {
     "train": frozenset({"for_certificate", "effort", "delta", "base", "base_says"}),
     "compare": frozenset({"over"}),
 }
-_SOURCES = frozenset({"model", "data", "test", "unlabelled"})
+_SOURCES = frozenset({"model", "data", "test", "unlabelled", "learner", "helper", "encoder"})
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,15 @@ def complete_options(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 @cache  # a plan has many jobs
 def _inspect(verb: str) -> dict[str, _Option]:
     """All that decide what a job does, by their names in a plan."""
+    from codebound.cli.options import KEYS  # a worker needs no command line
+
     function, found = resolve(_VERBS[verb][1]), {}
     hints = get_type_hints(function, include_extras=True)
+    tables = KEYS if verb == "certify" else {}  # a plan has their keys as they are
+    for keys in tables.values():
+        for key, each in keys.items():
+            name = key.replace("-", "_")
+            found[name] = _Option(name, each.kind, each.default, False, None, None)
     for parameter in inspect.signature(function).parameters.values():
         annotation, declared = get_args(hints[parameter.name])
         if type(None) in get_args(annotation):
@@ -138,7 +145,7 @@ def _inspect(verb: str) -> dict[str, _Option]:
         found[name] = _Option(
             parameter.name, annotation, parameter.default, is_required, declared.min, declared.max
         )
-    return {name: option for name, option in found.items() if name not in _OURS}
+    return {name: option for name, option in found.items() if name not in _OURS | tables.keys()}
 
 
 _KINDS = {str: "a text", Path: "a path", bool: "true or false", int: "a whole number", float: "a number"}

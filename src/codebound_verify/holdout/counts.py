@@ -1,49 +1,63 @@
-"""The columns of a sealed table, and every count of a ledger made again (docs/ledger.md, 2 and 3)."""
+"""Every count of a ledger made again from its table (docs/ledger.md, sections 2 and 3)."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, TypeAlias
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..losses import Mask
 from ..refusal import Refused, quote
-from .cells import canonical_columns, column_hash, number_of
+from .rules import Record, canonical, number_of
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from .rules import Record
-
-Mask: TypeAlias = NDArray[np.bool_]
 Cells: TypeAlias = "dict[str, list[str]]"  # by hash of the column
+
+
+def column_hash(cells: Sequence[str]) -> str:
+    """The hash of canonical cells.
+
+    Example:
+        >>> column_hash(["ham", "spam"]) == hashlib.sha256(b"3:ham4:spam").hexdigest()
+        True
+    """
+    digest = hashlib.sha256()
+    for each in map(str.encode, cells):
+        digest.update(b"%d:%b" % (len(each), each))
+    return digest.hexdigest()
 
 
 def recount(seal: Record, looks: list[Record], table: Mapping[str, Sequence[str]]) -> int:
     """Number of lines that were counted again: those whose columns the table has."""
-    columns = canonical_columns(table)
-    hashes = {name: column_hash(each) for name, each in columns.items()}
-    cells = {hashes[name]: each for name, each in columns.items()}
-    _agree("the table", {"rows": seal["rows"]}, {"rows": len(next(iter(columns.values())))})
+    if len({len(column) for column in table.values()}) != 1:
+        raise Refused("Data: the columns of the table are not equally long, or there are none.")
+    for name, column in table.items():
+        if any(not each.isascii() and re.search("[\ud800-\udfff]", each) for each in column):
+            raise Refused(f"Data: column {quote(name)} has a character that is half of one.")
+    columns = {name: [canonical(each) for each in column] for name, column in table.items()}
+    hashes = {name: column_hash(column) for name, column in columns.items()}
+    cells = {hashes[name]: column for name, column in columns.items()}
+    _agree("the table", seal, rows=len(next(iter(columns.values()))))
     for role in ("label", "groups", "clusters", "inputs"):
         told = seal[role]
-        is_optional = role == "inputs" and told is not None and told["column"] not in hashes
-        if told is None or told["sha256"] in cells or is_optional:
-            continue
-        raise Refused(
-            f"Data: no column has SHA-256 {told['sha256']}, which was sealed as {role}; column "
-            f"{quote(told['column'])} has {hashes.get(told['column'], 'none')}."
-        )
-    counter, done = _Counter(seal, cells), 0
+        is_left_out = role == "inputs" and told is not None and told["column"] not in hashes
+        if not (told is None or told["sha256"] in cells or is_left_out):
+            raise Refused(
+                f"Data: no column has SHA-256 {told['sha256']}, which was sealed as {role}; column "
+                f"{quote(told['column'])} has {hashes.get(told['column'], 'none')}."
+            )
+    sealed, done = _Sealed(seal, cells), 0
     for number, line in enumerate(looks, start=2):
         if {line[key]["sha256"] for key in ("a", "b", "column", "scores") if key in line} <= cells.keys():
-            counter.check(line, cells, f"line {number}")
+            sealed.check(line, cells, f"line {number}")
             done += 1
     return done
 
 
-def _agree(where: str, told: Record, found: dict[str, Any]) -> None:
+def _agree(where: str, told: Record, **found: Any) -> None:
     for key, count in found.items():
         if told[key] != count:
             raise Refused(
@@ -51,93 +65,82 @@ def _agree(where: str, told: Record, found: dict[str, Any]) -> None:
             )
 
 
-class _Counter:
-    """Rows, units and groups of a sealed table."""
+class _Sealed:
+    """A sealed table: the unit of every row, and the rows that stand for units."""
 
     def __init__(self, seal: Record, cells: Cells) -> None:
         self.seal, (self.kind, *self.named) = seal, seal["loss"]
-        label = _full_column(seal, cells, "label")
-        self.label, self.units = np.array(label, object), len(label)
-        self.stands, self.codes = np.ones(self.units, bool), np.arange(self.units)
-        self.best = seal["n"]  # of the levels told so far
-        if self.kind == "residual" and np.isnan(_numbers(label)).any():
+        self.label = _full_column(seal, cells, "label")
+        self.codes, self.stands = np.arange(seal["rows"]), np.ones(seal["rows"], bool)
+        self.best, self.groups = seal["n"], list[Mask]()  # of the levels told so far; rows of each group
+        if self.kind == "residual" and np.isnan(_numbers(self.label)).any():
             raise Refused("Data: a label is no number, and the loss needs numbers.")
-        if self.kind not in ("wrong", "residual") and self.named[0] not in label:
+        if self.kind not in ("wrong", "residual") and self.named[0] not in self.label:
             raise Refused(f"Data: no label is {quote(self.named[0])}, which the loss names.")
         if (told := seal["clusters"]) is not None:
-            self._form_clusters(told, _full_column(seal, cells, "clusters"))
-        _agree("the seal", seal, {"n": self._count(self._about())})
-        self.groups: list[Mask] = []
+            clusters, codes = np.unique(_full_column(seal, cells, "clusters"), return_inverse=True)
+            _agree("the seal", told, units=len(clusters))
+            if told["claim"] == "any":
+                self.codes = codes.ravel()
+            else:
+                keys = [hashlib.sha256(f"{told['sha256']}:{row}".encode()).digest() for row in self.codes]
+                order = np.array(sorted(self.codes.tolist(), key=keys.__getitem__))
+                self.stands[:] = False
+                self.stands[order[np.unique(codes.ravel()[order], return_index=True)[1]]] = True
+        _agree("the seal", seal, n=self.count(self.about()))
         if (told := seal["groups"]) is not None:
-            column = np.array(_full_column(seal, cells, "groups"), object)
-            self.groups = [np.asarray(column == name) for name in sorted({*column.tolist()})]
-            _agree("the seal", told, {"names": sorted({*column.tolist()})})
-            sizes = tuple(self._count(self._about() & each) for each in self.groups)
-            _agree("the seal", told, {"sizes": sizes})
+            column = _full_column(seal, cells, "groups")
+            names = sorted({*column.tolist()})
+            self.groups = [np.asarray(column == name) for name in names]
+            sizes = tuple(self.count(self.about() & each) for each in self.groups)
+            _agree("the seal", told, names=names, sizes=sizes)
         if (told := seal["inputs"]) is not None and (inputs := cells.get(told["sha256"])) is not None:
-            _agree("the seal", told, {"copies": len(inputs) - len({*inputs})})
+            _agree("the seal", told, copies=len(inputs) - len({*inputs}))
 
     def check(self, line: Record, cells: Cells, where: str) -> None:
         """Check the counts of one line."""
+        pairs = [self.judge(cells[line[key]["sha256"]]) for key in ("column", "a", "b") if key in line]
+        about, wrong = pairs[0]
         if line["kind"] == "abstain":
-            about, wrong = self._about_and_lost(cells[line["column"]["sha256"]])
             scores = _numbers(cells[line["scores"]["sha256"]])
             answered = [scores >= each for each in line["thresholds"]]
-            counts = {"answered": [self._count(about & each) for each in answered]}
-            _agree(
-                where, line["result"], counts | {"wrong": [self._count(wrong & each) for each in answered]}
-            )
+            found = {"answered": about, "wrong": wrong}
+            counts = {key: [self.count(rows & each) for each in answered] for key, rows in found.items()}
+            _agree(where, line["result"], **counts)
             return
-        masks = [
-            self._about_and_lost(cells[line[key]["sha256"]]) for key in ("column", "a", "b") if key in line
-        ]
-        results = [line["result"], *(line["groups"] or ())]
-        for rows, result in zip([self.stands, *self.groups], results, strict=True):
-            n, lost = self._count(masks[0][0] & rows), [self._units(each & rows) for _, each in masks]
-            if line["kind"] == "better":
-                only = [int((lost[at] & ~lost[1 - at]).sum()) for at in (0, 1)]
-                _agree(where, result, {"n": n, "a_only": only[0], "b_only": only[1]})
+        every = np.ones_like(about)
+        for rows, result in zip(
+            [every, *self.groups], [line["result"], *(line["groups"] or ())], strict=True
+        ):
+            n, (a, *b) = self.count(about & rows), (self.units(lost & rows) for _, lost in pairs)
+            if b:
+                _agree(where, result, n=n, a_only=int((a & ~b[0]).sum()), b_only=int((b[0] & ~a).sum()))
             elif self.seal["levels"] is None or line["final"]:
-                _agree(where, result, {"n": n, "errors": int(lost[0].sum())})
+                _agree(where, result, n=n, errors=int(a.sum()))
             else:
-                level = min(
-                    (each for each in self.seal["levels"] if each >= lost[0].sum()), default=self.best
-                )
-                told = {"errors": None} if result is None else result
-                _agree(where, told, {"errors": level if level < self.best else None})
+                level = min((each for each in self.seal["levels"] if each >= a.sum()), default=self.best)
+                _agree(where, result or {"errors": None}, errors=level if level < self.best else None)
                 self.best = min(level, self.best)
 
-    def _form_clusters(self, told: Record, clusters: list[str]) -> None:
-        names, codes = np.unique(np.array(clusters, object), return_inverse=True)
-        _agree("the seal", told, {"units": len(names)})
-        if told["claim"] == "any":
-            self.codes, self.units = codes.ravel(), len(names)
-            return
-        standing: dict[str, tuple[bytes, int]] = {}
-        for at, name in enumerate(clusters):
-            drawn = hashlib.sha256(f"{told['sha256']}:{at}".encode()).digest(), at
-            standing[name] = min(standing.get(name, drawn), drawn)
-        self.stands[:] = False
-        self.stands[[at for _, at in standing.values()]] = True
-
-    def _units(self, rows: Mask) -> Mask:
-        """Units that have one of the rows."""
-        found = np.zeros(self.units, bool)
+    def units(self, rows: Mask) -> Mask:
+        """Units that have one of the rows, among those that stand for units."""
+        found = np.zeros(int(self.codes.max()) + 1, bool)
         found[self.codes[rows & self.stands]] = True
         return found
 
-    def _count(self, rows: Mask) -> int:
-        return int(self._units(rows).sum())
+    def count(self, rows: Mask) -> int:
+        """Number of these units."""
+        return int(self.units(rows).sum())
 
-    def _about(self) -> Mask:
+    def about(self) -> Mask:
         """Rows that the loss is about, as far as labels tell."""
         if self.kind in ("class", "confused"):
             return np.asarray(self.label == self.named[0])
         return np.asarray(self.label != self.named[0] if self.kind == "false-alarm" else self.label != "")
 
-    def _about_and_lost(self, cells: list[str]) -> tuple[Mask, Mask]:
+    def judge(self, cells: list[str]) -> tuple[Mask, Mask]:
         """Rows that the loss is about, and those of them that are lost."""
-        about, answers = self._about(), np.array(cells, object)
+        about, answers = self.about(), np.array(cells, object)
         lost = answers != self.label
         if self.kind in ("confused", "false-alarm"):
             lost = answers == self.named[-1]
@@ -148,12 +151,12 @@ class _Counter:
         return about, about & np.asarray(lost)
 
 
-def _full_column(seal: Record, cells: Cells, role: str) -> list[str]:
+def _full_column(seal: Record, cells: Cells, role: str) -> NDArray[Any]:
     """The cells of a column, none of which may be empty."""
     found = cells[seal[role]["sha256"]]
     if "" in found:
         raise Refused(f"Data: row {found.index('') + 1} of the column of {role} is empty.")
-    return found
+    return np.array(found, object)
 
 
 def _numbers(cells: Sequence[str] | NDArray[Any]) -> NDArray[np.float64]:

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..refusal import Refused, quote
 from .counts import recount
 from .results import check_looks
-from .rules import read_chain, read_seal
+from .rules import Record, read_chain, read_seal
 from .wealth import check_watch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from .rules import Record
-
 ON = {"row": "one row a cluster", "any": "any row of a cluster"}
+SENTENCES = {  # the second where there is a margin, or nothing better
+    "look": (
+        "{column[name]}: {loss} at most {bound} ({errors} of {n}).",
+        "{column[name]}: not better than the best so far.",
+    ),
+    "better": (
+        "{b[name]} is better than {a[name]}; risk of {a[name]} less that of {b[name]}: at least {limit}.",
+        "{b[name]} is worse than {a[name]} by less than {margin}, if at all.",
+    ),
+    "abstain": (
+        "{column[name]}, where it scores {threshold} or more: {loss} at most {risk}; share at least {share}.",
+        "{column[name]}: no threshold was found for a risk of {risk}.",
+    ),
+}
+SEALED = (
+    "Rows are matched by their place: an answer belongs to the label in its row.",
+    "The sealed rows are independent draws from the distribution that the claim is about.",
+    "Every look at them is in this ledger; planned columns existed before any outcome was seen.",
+    "Whoever made another column knew nothing of the rows but the answers in the lines above it.",
+)
+WATCHED = (
+    "The labels are all of the stream, in order, or were chosen without regard to the outcome.",
+    "The outcomes are right; an alarm says that the error was above the bound at some time.",
+)
 
 
 @dataclass(frozen=True)
@@ -60,10 +80,8 @@ def verify_ledger(
 ) -> LedgerVerdict:
     """Check a ledger, or a watch.
 
-    Args:
-        content: The bytes of the file.
-        table: Cells of the sealed table by name of column; without it counts are taken on trust.
-        head: What the hash of the last line should be, if it was written down elsewhere.
+    Without the ``table``, cells by name of column, counts are taken on trust. ``head`` is what the hash of
+    the last line should be, if it was written down elsewhere.
     """
     hashes: list[str] = []
     try:
@@ -96,13 +114,7 @@ def _judge(
     check_looks(seal, looks)
     counted = None if table is None else recount(seal, looks, table)
     checked = ["every statement was allowed and is paid for, and every number follows from the counts"]
-    assumed = [
-        "Rows are matched by their place: an answer belongs to the label in its row.",
-        "The sealed rows are independent draws from the distribution that the claim is about.",
-        "Every look at them is in this ledger; planned columns existed before any outcome was seen.",
-        "Whoever made another column knew nothing of the rows but the answers in the lines above it.",
-        *_list_special(seal),
-    ]
+    assumed = [*SEALED, *_list_special(seal)]
     if seal["label"]["is"] == "answers":
         assumed.append("The label is what another classifier answers: the claim is on how alike the two are.")
     if counted is not None:
@@ -111,7 +123,7 @@ def _judge(
         assumed.append("The counts that were not made again are right (give --data with all columns).")
     known = [each for each in looks if each["kind"] == "look" and each["result"] is not None]
     best = min(known, key=lambda each: each["result"]["bound"], default=None)
-    bound, target, clusters = best and best["result"]["bound"], seal["target"], seal["clusters"]
+    bound, target = best and best["result"]["bound"], seal["target"]
     return {
         "kind": "seal",
         "checked": checked,
@@ -120,7 +132,7 @@ def _judge(
         "is_final": bool(looks and looks[-1].get("final")),
         "delta": seal["delta"],
         "loss": ":".join(["unlike"] * (seal["label"]["is"] == "answers") + [*seal["loss"]]),
-        "on": "all" if clusters is None else ON[clusters["claim"]],
+        "on": "all" if seal["clusters"] is None else ON[seal["clusters"]["claim"]],
         "n": seal["n"],
         "bound": bound,
         "best_model": best and best["column"]["name"],
@@ -134,12 +146,8 @@ def _judge_watch(first: Record, lines: Iterator[Record], table: object) -> dict[
     if table is not None:
         raise Refused("Ledger: a watch has all of its labels in its lines: leave the data out.")
     first, tracks = check_watch(first, lines)
-    names = ("all", *(() if first["groups"] is None else first["groups"]["names"]))
-    assumed = [
-        "The labels are all of the stream, in order, or were chosen without regard to the outcome.",
-        "The outcomes are right; an alarm says that the error was above the bound at some time.",
-        *_list_special(first),
-    ]
+    names = ("all", *(first["groups"] or {"names": ()})["names"])
+    assumed = [*WATCHED, *_list_special(first)]
     if (kept := first["certificate"]) is not None:
         whose = "" if first["groups"] is None else " of each group"
         assumed.append(
@@ -156,7 +164,7 @@ def _judge_watch(first: Record, lines: Iterator[Record], table: object) -> dict[
         "watched": first["bound"],
         "alarm": tracks[0].alarm,
         "statements": tuple(
-            f"{name}: {each.errors} errors in {each.labels} labels, "
+            f"{name}: {len(each.lost)} errors in {each.labels} labels, "
             f"{'no alarm' if each.alarm is None else f'alarm at label {each.alarm}'}."
             for name, each in zip(names, tracks, strict=True)
         ),
@@ -165,9 +173,7 @@ def _judge_watch(first: Record, lines: Iterator[Record], table: object) -> dict[
 
 def _list_special(first: Record) -> list[str]:
     """Declarations that groups and clusters bring."""
-    lines = []
-    if first["groups"] is not None:
-        lines.append("Groups were formed without regard to errors.")
+    lines = [] if first["groups"] is None else ["Groups were formed without regard to errors."]
     if first["clusters"] is not None:
         unit = "one random row" if first["clusters"]["claim"] == "row" else "any row"
         lines.append(f"Clusters are independent draws; the claim is about {unit} of a new one, not on a row.")
@@ -176,24 +182,18 @@ def _list_special(first: Record) -> list[str]:
 
 def _sentence(seal: Record, line: Record) -> str:
     """The claim of a line, as a sentence."""
-    result, loss = line["result"], ":".join(seal["loss"])
-    if line["kind"] == "better":
-        a, b, is_shown = line["a"]["name"], line["b"]["name"], "" if result["shown"] else "not shown: "
-        if line["margin"]:
-            return f"{is_shown}{b} is worse than {a} by less than {line['margin']}, if at all."
-        return f"{is_shown}{b} is better than {a}; risk of {a} less that of {b}: at least {result['limit']}."
-    name = line["column"]["name"]
-    if line["kind"] == "abstain":
-        if result["chosen"] is None:
-            return f"{name}: no threshold was found for a risk of {line['risk']}."
-        at = f"{name}, where it scores {line['thresholds'][result['chosen']]} or more"
-        return f"{at}: {loss} at most {line['risk']}; that is a share of at least {result['share']}."
-    if result is None:
-        return f"{name}: not better than the best so far."
-    text = f"{name}: {loss} at most {result['bound']} ({result['errors']} of {result['n']})."
-    if line["groups"]:
-        worst = max(
-            zip(line["groups"], seal["groups"]["names"], strict=True), key=lambda each: each[0]["bound"]
-        )
-        text += f" Worst group, {worst[1]}: at most {worst[0]['bound']}."
+    result = line["result"] or {}
+    chosen = result.get("chosen")
+    has_other_words = line.get("margin") or not result or result.get("chosen", 0) is None
+    text = SENTENCES[line["kind"]][bool(has_other_words)].format(
+        **line,
+        **{name: each for name, each in result.items() if name not in line},
+        loss=":".join(seal["loss"]),
+        threshold=None if chosen is None else line["thresholds"][chosen],
+    )
+    if line["kind"] == "better" and not result["shown"]:
+        return f"not shown: {text}"
+    if line.get("groups") and line["kind"] == "look":
+        bounds = [each["bound"] for each in line["groups"]]
+        text += f" Worst group, {seal['groups']['names'][bounds.index(max(bounds))]}: at most {max(bounds)}."
     return text

@@ -5,24 +5,43 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ..header import integer, or_null, read_canonical, record, require, sequence, text, value, word
 from ..refusal import Refused, quote
-from .cells import canonical, number_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Record: TypeAlias = "dict[str, Any]"
 
 MOST_BYTES, MOST_IN_LINE = 1 << 28, 1 << 24
 MOST_LINES = {"seal": 1 << 16, "watch": 1 << 20}
 ROWS_LIMIT, GROUPS_LIMIT = 10**9, 4096
+WHOLE = re.compile(r"[+-]?[0-9]{1,15}(?:\.0*)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+SHORT = "[^\ud800-\udfff]{1,400}"
 NAMED = {"wrong": 0, "class": 1, "confused": 2, "false-alarm": 1, "precision": 1, "residual": 1}
+
+
+def canonical(cell: str) -> str:
+    """The characters that a cell is compared by.
+
+    Example:
+        >>> [canonical(each) for each in (" yes ", "+01.0", "-0", "NaN", "1e3")]
+        ['yes', '1', '0', '', '1e3']
+    """
+    cell = cell.strip(" \t\r\n")
+    if WHOLE.fullmatch(cell):
+        return str(int(cell.partition(".")[0]))
+    return "" if cell.lower() == "nan" else cell
+
+
+def number_of(cell: str) -> float:
+    """The number that a canonical cell is, or one that equals no other (NaN)."""
+    value = float(cell) if _NUMBER.fullmatch(cell) else math.nan
+    return value if math.isfinite(value) else math.nan
 
 
 def read_chain(content: bytes, hashes: list[str]) -> Iterator[Record]:
@@ -64,12 +83,8 @@ def _is_number(value: Any) -> bool:
     return type(value) is float and math.isfinite(value) and str(value) != "-0.0"
 
 
-def _is_text(value: Any) -> bool:
-    return type(value) is str and 0 < len(value) <= 400 and not re.search("[\ud800-\udfff]", value)
-
-
 def _is_cell(value: Any) -> bool:
-    return _is_text(value) and canonical(value) == value
+    return type(value) is str and bool(re.fullmatch(SHORT, value)) and canonical(value) == value
 
 
 def _is_loss(value: Any) -> bool:
@@ -91,7 +106,7 @@ DATE = value("a date YYYY-MM-DDTHH:MM:SSZ", _is_date)
 NUMBER = value("a finite number with a point or an exponent", _is_number)
 SHARE = value("a number strictly between 0 and 1", lambda each: type(each) is float and 0.0 < each < 1.0)
 MARGIN = value("a number from 0 to below 1", lambda each: _is_number(each) and 0.0 <= each < 1.0)
-TEXT = value("a text of 1 to 400 characters", _is_text)
+TEXT = text(SHORT, "a text of 1 to 400 characters")
 LOSS = value("a loss of the page", _is_loss)
 NAMES = value("cells in rising order", lambda each: _is_sorted(each, _is_cell, GROUPS_LIMIT))
 GRID = value(
@@ -118,13 +133,16 @@ STATEMENTS = {
 }
 
 
-def statement(given: Any, name: str) -> Record:
-    """Rule for a statement, of which the hashes say what it is about."""
-    kind = given.get("kind") if type(given) is dict else None
+def statement_keys(kind: Any, name: str) -> dict[str, Any]:
+    """Rules for the keys of a statement."""
     require(kind in [*STATEMENTS], name, "a statement of kind look, better or abstain", kind)
-    found: Record = record(dict, **STATEMENTS[str(kind)])(given, name)
-    if kind == "better":
-        require(found["a"]["sha256"] != found["b"]["sha256"], name, "about two different columns", kind)
+    return STATEMENTS[kind]
+
+
+def statement(given: Any, name: str) -> Record:
+    """Rule for a statement."""
+    kind = given.get("kind") if type(given) is dict else None
+    found: Record = record(dict, **statement_keys(kind, name))(given, name)
     return found
 
 
@@ -159,24 +177,24 @@ def read_seal(line: Record) -> Record:
         planned=sequence(statement, 0, MOST_IN_LINE),
         levels=or_null(sequence(integer(0, ROWS_LIMIT), 1, MOST_IN_LINE)),
     )(line, where)
-    groups, units = seal["groups"], (seal["clusters"] or {"units": seal["rows"]})["units"]
-    is_precision, n = seal["loss"][0] == "precision", seal["n"]
-    keys = {key_of(each) for each in seal["planned"]}
-    sizes = () if groups is None else groups["sizes"]
+    n, is_precision = seal["n"], seal["loss"][0] == "precision"
+    units, copies = seal["clusters"] or {"units": seal["rows"]}, seal["inputs"] or {"copies": 0}
+    keys, sizes = [key_of(each) for each in seal["planned"]], (seal["groups"] or {"sizes": (n,)})["sizes"]
+    names = [""] if seal["groups"] is None else seal["groups"]["names"]
     for is_so, reason in (
         (seal["delta"] <= 0.5, "delta is above 0.5"),
-        (n <= units <= seal["rows"], "there are more units than there can be"),
-        (n == units or not is_precision, "precision is about all units"),
-        ((seal["inputs"] or {"copies": 0})["copies"] < seal["rows"], "there are more copies than rows"),
-        (len(keys) == len(seal["planned"]) <= (seal["looks"] or 0), "more is planned than looks, or twice"),
-        (seal["levels"] is None or not (groups or is_precision), "levels go with no groups, no precision"),
-        (all(a > b for a, b in pairwise((n, *(seal["levels"] or ())))), "the levels do not fall from n"),
-        (groups is None or len(sizes) == len(groups["names"]), "the groups have too few names or sizes"),
-        (groups is None or max(sizes) <= n <= sum(sizes), "the sizes of the groups do not fit n"),
+        (n <= units["units"] <= seal["rows"], "there are more units than there can be"),
+        (n == units["units"] or not is_precision, "precision is about all units"),
+        (copies["copies"] < seal["rows"], "there are more copies than rows"),
+        (len({*keys}) == len(keys) <= (seal["looks"] or 0), "more is planned than looks, or twice"),
         (
-            groups is None or sum(sizes) == n or not adds_up(seal),
-            "the sizes of the groups do not add up to n",
+            not seal["levels"] or not (seal["groups"] or is_precision),
+            "levels go with no groups, no precision",
         ),
+        (all(a > b for a, b in pairwise((n, *(seal["levels"] or ())))), "the levels do not fall from n"),
+        (len(sizes) == len(names), "the groups have too few names or sizes"),
+        (max(sizes) <= n <= sum(sizes), "the sizes of the groups do not fit n"),
+        (sum(sizes) == n or not adds_up(seal), "the sizes of the groups do not add up to n"),
     ):
         if not is_so:
             raise Refused(f"{where} contradicts itself: {reason}.")
@@ -186,11 +204,15 @@ def read_seal(line: Record) -> Record:
 
 
 def check_fitting(seal: Record, found: Record, where: str) -> None:
-    """Refuse a statement that is not for this loss or these groups."""
-    if found["kind"] != "look" and seal["loss"][0] == "precision":
-        raise Refused(f"{where} has {found['kind']}, which needs a loss other than precision.")
-    if found["kind"] == "abstain" and seal["groups"] is not None:
-        raise Refused(f"{where} has abstain, which needs a seal without groups.")
+    """Refuse a statement about one column twice, or that is not for this loss or these groups."""
+    kind, is_pair = found["kind"], found["kind"] == "better"
+    for is_so, needed in (
+        (is_pair and found["a"]["sha256"] == found["b"]["sha256"], "two different columns"),
+        (kind != "look" and seal["loss"][0] == "precision", "a loss other than precision"),
+        (kind == "abstain" and seal["groups"] is not None, "a seal without groups"),
+    ):
+        if is_so:
+            raise Refused(f"{where} has {kind}, which needs {needed}.")
 
 
 def adds_up(first: Record) -> bool:

@@ -2,122 +2,115 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from array import array
+from collections.abc import Iterable
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 import mpmath
 from mpmath import mpf
 
 from ..header import integer, or_null, record, sequence, word
 from ..refusal import Refused
-from .rules import CLAIM, LINE, LOSS, NAMES, SHA256, SHARE, TEXT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from .rules import Record
+from .rules import CLAIM, LINE, LOSS, NAMES, SHA256, SHARE, TEXT, Record
 
 EVERY = 100
 FACTORS = (120, 130, 141, 153, 165, 179, 194, 210, 228, 247, 268, 290, 314, 341, 369, 400)  # hundredths
 BATCH_LIMIT, LABELS_LIMIT = 1 << 20, 1 << 28
 PLACES = 40  # digits of the wealth
 NEAR = mpf("1e-6")
+_PLACES = sequence(integer(1, BATCH_LIMIT), 0, BATCH_LIMIT)
+_TOLD = {"alarm": or_null(integer(1, LABELS_LIMIT)), "errors": _PLACES}
+_GROUP = record(dict, **_TOLD, labels=integer(0, BATCH_LIMIT))
+_FIRST = record(
+    dict,
+    **LINE,
+    kind=word("watch"),
+    version=integer(1, 1),
+    stream=TEXT,
+    bound=SHARE,
+    alpha=SHARE,
+    certificate=or_null(record(dict, delta=SHARE, sha256=SHA256)),
+    loss=LOSS,
+    groups=or_null(record(dict, column=TEXT, names=NAMES)),
+    clusters=or_null(record(dict, claim=CLAIM, column=TEXT, salt=SHA256)),
+)
 
 
-class Track:
-    """Wealth of one sequence of outcomes, up to its alarm."""
+class Outcomes(NamedTuple):
+    """Outcomes of all units, or of a group: how many, the places of the lost ones, and the alarm."""
 
-    def __init__(self, bound: float, level: mpf) -> None:
-        with mpmath.workdps(PLACES):
-            rates = [min(c * mpf(bound) / 100, 1 - 100 * (1 - mpf(bound)) / c) for c in FACTORS]
-            right = [(1 - rate) / (1 - mpf(bound)) for rate in rates]
-            self._wrong = [rate / bound for rate in rates]
-            self._right = [[each**k for each in right] for k in range(EVERY + 1)]
-            self._needed = 1 / level
-        self._started = [mpf(0)] * len(rates)
-        self.labels = self.errors = self._starts = 0
-        self.alarm: int | None = None
-
-    def take(self, batch: Record, where: str) -> None:
-        """Take a batch, and refuse an alarm that does not follow or is missing."""
-        errors, labels, alarm = batch["errors"], batch["labels"], batch["alarm"]
-        if errors and not (errors[-1] <= labels and all(a < b for a, b in pairwise(errors))):
-            raise Refused(f"{where} has errors that are no rising places of {labels} labels.")
-        before, end = self.labels, self.labels + labels
-        if end > LABELS_LIMIT:
-            raise Refused(f"{where} is beyond {LABELS_LIMIT} labels.")
-        if self.alarm is not None and alarm != self.alarm:
-            raise Refused(f"{where} says alarm = {alarm}; it was raised at label {self.alarm}.")
-        if self.alarm is None and alarm is not None and not before < alarm <= end:
-            raise Refused(f"{where} says alarm = {alarm}, and has the labels {before + 1} to {end}.")
-        if self.alarm is None:
-            with mpmath.workdps(PLACES):
-                self._follow({before + place for place in errors}, end, alarm, where)
-        self.labels, self.alarm = end, alarm
-        self.errors += len(errors)
-
-    def _follow(self, wrong: set[int], end: int, alarm: int | None, where: str) -> None:
-        """The wealth at every error, where alone it rises, and at the alarm."""
-        for place in sorted(wrong if alarm is None else {*wrong, alarm}):
-            self._go(place - 1)
-            self._go(place, is_wrong=place in wrong)
-            wealth = mpmath.fsum(self._started) + mpf(1) / (self._starts + 1)
-            if place == alarm:
-                if wealth < self._needed:
-                    raise Refused(f"{where} says alarm = {alarm}, where the wealth is too small.")
-                return
-            if wealth >= self._needed * (1 + NEAR):
-                raise Refused(f"{where} says alarm = {alarm}; it has to be raised at label {place}.")
-        self._go(end)
-
-    def _go(self, to: int, *, is_wrong: bool = False) -> None:
-        """The labels up to one: all of them right, or the only one wrong."""
-        while self.labels < to:
-            if self.labels % EVERY == 0:
-                self._starts += 1
-                weight = mpf(1) / (self._starts * (self._starts + 1) * len(FACTORS))
-                self._started = [each + weight for each in self._started]
-            step = min(to - self.labels, EVERY - self.labels % EVERY)
-            factors = self._wrong if is_wrong else self._right[step]
-            self._started = [each * factor for each, factor in zip(self._started, factors, strict=True)]
-            self.labels += step
+    labels: int
+    lost: array[int]
+    alarm: int | None
 
 
-def check_watch(line: Record, batches: Iterable[Record]) -> tuple[Record, Sequence[Track]]:
-    """The first line, and the tracks of all units and of each group, if every batch follows."""
-    first: Record = record(
-        dict,
-        **LINE,
-        kind=word("watch"),
-        version=integer(1, 1),
-        stream=TEXT,
-        bound=SHARE,
-        alpha=SHARE,
-        certificate=or_null(record(dict, delta=SHARE, sha256=SHA256)),
-        loss=LOSS,
-        groups=or_null(record(dict, column=TEXT, names=NAMES)),
-        clusters=or_null(record(dict, claim=CLAIM, column=TEXT, salt=SHA256)),
-    )(line, "Ledger: the first line")
+def check_watch(line: Record, batches: Iterable[Record]) -> tuple[Record, list[Outcomes]]:
+    """The first line, and the outcomes of all units and of each group, if every alarm follows."""
+    first: Record = _FIRST(line, "Ledger: the first line")
     if first["loss"][0] == "precision":
         raise Refused("Ledger: a watch is of a loss other than precision.")
     count = 0 if first["groups"] is None else len(first["groups"]["names"])
-    alpha = mpf(first["alpha"])
-    tracks = [Track(first["bound"], alpha / 2 if count else alpha)]
-    tracks += [Track(first["bound"], alpha / (2 * count)) for _ in range(count)]
-    places = sequence(integer(1, BATCH_LIMIT), 0, BATCH_LIMIT)
-    told = {"alarm": or_null(integer(1, LABELS_LIMIT)), "errors": places}
-    group = record(dict, **told, labels=integer(0, BATCH_LIMIT))
-    groups = or_null(sequence(group, max(count, 1), count))
-    batch = record(dict, **LINE, **told, kind=word("batch"), labels=integer(1, BATCH_LIMIT), groups=groups)
+    groups = or_null(sequence(_GROUP, max(count, 1), count))
+    batch = record(dict, **LINE, **_TOLD, kind=word("batch"), labels=integer(1, BATCH_LIMIT), groups=groups)
+    tracks = [Outcomes(0, array("q"), None) for _ in range(count + 1)]
     for number, each in enumerate(batches, start=2):
         where = f"Ledger: line {number}"
         found = batch(each, where)
         parts = found["groups"] or ()
         if len(parts) != count:
             raise Refused(f"{where} has {len(parts)} groups; there are {count}.")
-        for at, (track, part) in enumerate(zip(tracks, (found, *parts), strict=True)):
-            track.take(part, f"{where}.groups[{at - 1}]" if at else where)
+        for at, part in enumerate((found, *parts)):
+            tracks[at] = _follow(tracks[at], part, f"{where}.groups[{at - 1}]" if at else where)
         sums = sum(part["labels"] for part in parts), sum(len(part["errors"]) for part in parts)
         if count and first["clusters"] is None and sums != (found["labels"], len(found["errors"])):
             raise Refused(f"{where} has groups whose labels or errors do not add up to all.")
+    with mpmath.workdps(PLACES):
+        bound, needed = mpf(first["bound"]), (2 if count else 1) / mpf(first["alpha"])
+        for at, track in enumerate(tracks):
+            where = f"Ledger: group {at - 1}" if at else "Ledger: the watch"
+            check_alarm(track, bound=bound, needed=count * needed if at else needed, where=where)
     return first, tracks
+
+
+def _follow(track: Outcomes, batch: Record, where: str) -> Outcomes:
+    """The outcomes with those of a batch; an alarm that is no place in it, or that changed, is refused."""
+    errors, alarm, end = batch["errors"], batch["alarm"], track.labels + batch["labels"]
+    if errors and not (errors[-1] <= batch["labels"] and all(a < b for a, b in pairwise(errors))):
+        raise Refused(f"{where} has errors that are no rising places of {batch['labels']} labels.")
+    if end > LABELS_LIMIT:
+        raise Refused(f"{where} is beyond {LABELS_LIMIT} labels.")
+    if alarm != track.alarm and (track.alarm is not None or not track.labels < alarm <= end):
+        raise Refused(
+            f"{where} says alarm = {alarm} after the labels {track.labels + 1} to {end}; before it was "
+            f"{track.alarm}: it is raised once, at one of them."
+        )
+    track.lost.extend(track.labels + place for place in errors)
+    return Outcomes(end, track.lost, alarm)
+
+
+def check_alarm(outcomes: Outcomes, *, bound: mpf, needed: mpf, where: str) -> None:
+    """Refuse an alarm that does not follow or is missing, by the wealth where it rises: at lost units."""
+    lost, alarm = outcomes.lost, outcomes.alarm
+    until = lost if alarm is None else (each for each in lost if each <= alarm)
+    others = [] if alarm is None or alarm in lost else [alarm]
+    with mpmath.workdps(PLACES):
+        rates = [min(c * bound / 100, 1 - 100 * (1 - bound) / c) for c in FACTORS]
+        wrong = [rate / bound for rate in rates]
+        right = [[((1 - rate) / (1 - bound)) ** k for rate in rates] for k in range(EVERY + 1)]
+        started, starts, at = [mpf(0)] * len(rates), 0, 0
+        for place in chain(until, others):
+            while at < place:
+                if at % EVERY == 0:
+                    starts += 1
+                    weight = mpf(1) / (starts * (starts + 1) * len(rates))
+                    started = [each + weight for each in started]
+                step = min(place - at - 1, EVERY - at % EVERY) or 1
+                factors = wrong if at == place - 1 and place not in others else right[step]
+                started = [each * factor for each, factor in zip(started, factors, strict=True)]
+                at += step
+            wealth = mpmath.fsum(started) + mpf(1) / (starts + 1)
+            if place == alarm and wealth < needed:
+                raise Refused(f"{where} says alarm = {alarm}, where the wealth is too small.")
+            if place != alarm and wealth >= needed * (1 + NEAR):
+                raise Refused(f"{where} says alarm = {alarm}; it has to be raised at label {place}.")

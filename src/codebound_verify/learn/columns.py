@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..refusal import Refused
-from ..sample import parts
+from ..sample import Inputs, parts
 from .exact import LONGEST, Doubles, Integers, Vectors, radius
 from .maps import FeatureMap
-
-if TYPE_CHECKING:
-    from ..sample import Inputs
 
 Patterns: TypeAlias = NDArray[np.uint64]
 

@@ -7,14 +7,11 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..refusal import Refused
-
-if TYPE_CHECKING:
-    from .exact import Doubles
+from .exact import Doubles
 
 FILE = Path(__file__).parents[1] / "dictionaries.json"  # beside the kernel: part of the program
 SHA256 = "1a3375e1242968b4599e4f84121724a3e2b93b5a0a5914d00679b4dfaacf28ea"

@@ -1,4 +1,4 @@
-"""Exact arithmetic of rules (docs/format.md, section 7).
+"""Exact arithmetic of rules, on the cores of a machine (docs/format.md, section 7).
 
 Products of matrices of integers are torch's: in float32 below 2^24 and in float64 below 2^53 they are exact
 whatever the order. Quotients and roots are numpy's, one operation at a time.
@@ -6,17 +6,17 @@ whatever the order. Quotients and roots are numpy's, one operation at a time.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from ..refusal import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Doubles: TypeAlias = NDArray[np.float64]
 Singles: TypeAlias = NDArray[np.float32]
@@ -28,6 +28,8 @@ DOUBLE = 2**53
 LONGEST = 4095  # a vector is at most this long
 
 Reals = TypeVar("Reals", Singles, Doubles)
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 
 
 def product(a: Reals, b: Reals) -> Reals:
@@ -83,3 +85,33 @@ def patches_of(pictures: Reals, size: int) -> Reals:
     seen = np.lib.stride_tricks.sliding_window_view(pictures, (size, size), axis=(2, 3))
     d = pictures.shape[1] * size * size
     return np.ascontiguousarray(seen.transpose(1, 4, 5, 0, 2, 3)).reshape(d, -1)
+
+
+def side_by_side(
+    function: Callable[[Given], Result], parts: Iterable[Given], workers: int | None = None
+) -> Iterator[Result]:
+    """Results of ``function`` for all parts, in order, on so many cores; None: all that torch may use.
+
+    Cores that share every small operation wait for each other; on a busy machine that takes many times longer
+    than one core alone. So each part has one core, until the last one is done.
+    """
+    workers = workers or torch.get_num_threads()
+    with one_core(), ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[Result]] = deque()
+        for part in parts:
+            waiting.append(pool.submit(function, part))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Every operation on one core."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..sample import parts
+from ..sample import Inputs, parts
 from .dictionaries import UNIT, tables
-from .maps import CentredMap
-from .pictures import Pictures, straighten
-
-if TYPE_CHECKING:
-    from ..sample import Inputs
-    from .choices import Filters
-    from .exact import Doubles, Singles
+from .exact import Doubles, Singles
+from .maps import CentredMap, Pictures, straighten
+from .rule import Filters
 
 TOGETHER = 1 << 17  # responses that are made at a time: a core has them at hand
 

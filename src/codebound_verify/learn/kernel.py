@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..cores import side_by_side
-from ..refusal import Refused
-from ..sample import parts
-from .choices import COPIES, Columns, Filters, Rule
-from .columns import ColumnMap, DirectionMap
-from .exact import SINGLE, Doubles, Integers, Vectors
-from .filters import FilterMap
+from ..sample import Inputs, Progress, parts
+from .exact import SINGLE, Doubles, Integers, Vectors, side_by_side
+from .maps import FeatureMap, copies_of
 from .patches import PatchMap
-from .pictures import copies_of
-from .weighing import weights_of
+from .rule import COPIES
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..sample import Data, Inputs, Progress
-    from .maps import FeatureMap
-
-DIVISORS = (1.0, 16.0, 255.0)  # of the levels of pictures
 TOGETHER = 128  # copies of pictures whose vectors are made at a time
 STEP = 256  # rows whose vectors are made at a time, or fewer
 NUMBERS = 1 << 22  # in the vectors that are made at a time
@@ -37,31 +26,7 @@ COLUMNS = 1024  # numbers of a vector that are made float32 at a time
 BLOCK = 128  # supports whose terms are summed before they are added to the others
 KEPT = 1 << 31  # bytes of a kernel that is kept as it is
 ONE = torch.ones((), dtype=torch.float64)
-
-
-def feature_map(rule: Rule, data: Data, first: Integers) -> FeatureMap:
-    """The feature map of a rule, learned from the first rows."""
-    inputs = data.x[first]
-    found = _plain_map(rule, inputs, is_cells=data.is_cells)
-    if rule.weights:
-        dimension = found.vectors(found.prepare(inputs[:1])).shape[1]
-        found.weigh(weights_of(rule.weights, found, inputs, data.y[first], dimension))
-    return found
-
-
-def _plain_map(rule: Rule, first: Inputs, *, is_cells: bool) -> FeatureMap:
-    features = rule.features
-    if isinstance(features, Columns):
-        if features.normalised:
-            return DirectionMap(first[0].size)
-        return ColumnMap(first, is_cells=is_cells)
-    largest = float(first.max())
-    divisor = next((divisor for divisor in DIVISORS if largest <= divisor), None)
-    if divisor is None:
-        raise Refused(f"Rule: pictures have values up to 255; a known row has {largest:g}.")
-    if isinstance(features, Filters):
-        return FilterMap(features, first, divisor=divisor)
-    return PatchMap(features, first, divisor=divisor, is_mirrored=rule.is_mirrored)
+Writer: TypeAlias = Callable[[Tensor, slice], None]
 
 
 @dataclass(frozen=True)
@@ -92,7 +57,11 @@ class Points:
         blocks = vectors.reshape(len(vectors), self.squares.shape[1], -1).astype(np.float64)
         self.squares[where] = np.einsum("ijk,ijk->ij", blocks, blocks)
 
-    def __getitem__(self, where: slice) -> Points:
+    def put(self, where: slice, others: Points) -> None:
+        """Write others in the place of some of them."""
+        self.vectors[where], self.squares[where] = others.vectors, others.squares
+
+    def __getitem__(self, where: slice | Integers) -> Points:
         return Points(self.vectors[where], self.squares[where])
 
     def __len__(self) -> int:
@@ -123,14 +92,11 @@ class Kernel:
             return self.points(x, rows)
         copies = copies_of(self.features.prepare(x[rows]), self._copies)
         pieces = [each[part] for each in copies for part in parts(len(rows), TOGETHER)]
-        made, start = side_by_side(self.features.vectors, pieces), 0
-        found: Points | None = None
-        for some in made:
-            if found is None:
-                found = Points.empty(len(rows) * len(copies), some.shape[1], self.blocks)
+        dimension, start = self._vectors(x[rows[:1]]).shape[1], 0
+        found = Points.empty(len(rows) * len(copies), dimension, self.blocks)
+        for some in side_by_side(self.features.vectors, pieces):
             found.set(slice(start, start + len(some)), some)
             start += len(some)
-        assert found is not None  # there is a row
         return found
 
     def _vectors(self, x: Inputs) -> Vectors:
@@ -155,7 +121,13 @@ class Kernel:
     def fill(self, out: Tensor, supports: Points, points: Points) -> None:
         """Write the kernel of supports and points to ``out``, (supports, points); to integers, distances."""
         for piece in parts(len(supports), PIECE):
-            self._fill(out[piece], supports[piece], points)
+            write = self._writer(supports[piece], points)
+
+            def filled(part: slice, rows: Tensor = out[piece], write: Writer = write) -> None:
+                write(rows[:, part], part)
+
+            for _ in side_by_side(filled, parts(len(points), POINTS)):
+                pass
 
     def sums(self, supports: Points, points: Points, coefficients: Doubles) -> Doubles:
         """Sums over supports, block by block (7.8), without keeping the kernel: (points, columns)."""
@@ -163,15 +135,6 @@ class Kernel:
         for piece in parts(len(supports), PIECE):
             self._add(found, coefficients[piece], supports[piece], points)
         return np.ascontiguousarray(found.numpy().T)
-
-    def _fill(self, out: Tensor, supports: Points, points: Points) -> None:
-        write = self._writer(supports, points)
-
-        def filled(part: slice) -> None:
-            write(out[:, part], part)
-
-        for _ in side_by_side(filled, parts(len(points), POINTS)):
-            pass
 
     def _add(self, found: Tensor, coefficients: Doubles, supports: Points, points: Points) -> None:
         """Add the terms of some supports to sums."""
@@ -187,7 +150,7 @@ class Kernel:
         for _ in side_by_side(added, parts(len(points), POINTS)):
             pass
 
-    def _writer(self, supports: Points, points: Points) -> Callable[[Tensor, slice], None]:
+    def _writer(self, supports: Points, points: Points) -> Writer:
         """A function that writes the kernel of supports and a part of the points."""
         largest = max(supports.squares.max(), points.squares.max())
         # no partial sum of a block's product is above the product of the lengths

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 
-from ..cores import side_by_side
 from ..refusal import Refused
-from ..sample import parts
+from ..sample import Inputs, parts
 from ..stream import Stream
-from .exact import SINGLE, Doubles, Integers, Singles, Vectors, patches_of, product, windows
-from .maps import CentredMap
+from .exact import SINGLE, Doubles, Integers, Singles, Vectors, patches_of, product, side_by_side, windows
+from .maps import CentredMap, Pictures
+from .rule import Patches
 from .whitening import filters_of, quantise, whitening_of
-
-if TYPE_CHECKING:
-    from ..sample import Inputs
-    from .choices import Patches
-    from .pictures import Pictures
 
 TOGETHER = 1 << 18  # numbers in the patches that are made at a time
 AT_HAND = 256  # filters at a time

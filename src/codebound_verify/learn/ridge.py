@@ -1,33 +1,32 @@
-"""Ridge regression in closed form that grows, with a bound on its rounding (docs/format.md, section 7.8)."""
+"""Ridge regression in closed form, and the choice of its widths (docs/format.md, sections 7.7 and 7.8)."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..cores import side_by_side
 from ..refusal import Refused
-from ..sample import parts
-from .kernel import BLOCK
-
-if TYPE_CHECKING:
-    from .choices import Rule
-    from .exact import Doubles, Integers
+from ..sample import Data, parts
+from .exact import Doubles, Integers, Vectors, side_by_side
+from .kernel import BLOCK, Kept, squared_distances, values_of
+from .maps import FeatureMap
+from .rule import Columns, Rule
 
 STEP = 4096  # points at a time
 PIECE = 1024  # supports that are added to a factor at a time
+LEFT_OUT_LIMIT = 1000  # rows that widths are chosen by
+GAMMAS_OF_PICTURES = (0.25, 0.5, 1.0)
+GAMMAS_OF_COLUMNS = (0.5, 1.0, 2.0, 4.0)
+RIDGES = (2.0**-6, 2.0**-4, 2.0**-2)
+ONE_MORE = 1.0  # ridge, for columns
+ROOM = 0.5e-9  # relative; half of the writer's
+TOGETHER = 128  # rows whose vectors are made at a time
 RHO = {True: 1e-7, False: 1e-6}
 """The largest rounding error of a score, by whether the rule picks."""
-
-
-class KernelValues(Protocol):
-    """A kernel, (supports, points), of which a part is read at a time."""
-
-    def __getitem__(self, where: tuple[slice, slice | Integers]) -> Tensor: ...
 
 
 class CholeskyFactor:
@@ -66,7 +65,7 @@ class CholeskyFactor:
         return [(row.shape[1] - len(row), row) for row in self._rows]
 
 
-def outputs(values: KernelValues, coefficients: Doubles, points: int | Integers) -> Doubles:
+def outputs(values: Kept, coefficients: Doubles, points: int | Integers) -> Doubles:
     """Sums over supports, block by block, for some points or the first so many: (points, columns)."""
     where = np.arange(points) if isinstance(points, int) else points
     found = torch.zeros(coefficients.shape[1], len(where), dtype=torch.float64)
@@ -137,3 +136,65 @@ def rounding(residual: Doubles, coefficients: Doubles, sizes: Doubles, *, ridge:
     norms = np.linalg.norm(residual, axis=0) + v * np.linalg.norm(ridge * absolute + sizes, axis=0)
     found = 1.001 * norms * math.sqrt(kappa) / (2 * math.sqrt(ridge)) + v * kappa * absolute.sum(axis=0)
     return float(found.max())
+
+
+def choose_widths(
+    rule: Rule, features: FeatureMap, data: Data, first: Integers, *, inputs: Integers, targets: Doubles
+) -> tuple[float, float]:
+    """gamma and lambda of the smallest score; ``inputs`` has a number for each different input stored."""
+    rows = first[:LEFT_OUT_LIMIT]
+    vectors = np.concatenate(
+        [features.vectors(features.prepare(data.x[rows[part]])) for part in parts(len(rows), TOGETHER)]
+    )
+    scores = score_widths(
+        vectors,
+        inputs[rows],
+        targets[: len(rows)],
+        squared_scale=features.squared_scale,
+        has_columns=isinstance(rule.features, Columns),
+    )
+    (best, widths), (second, others) = sorted((score, pair) for pair, score in scores.items())[:2]
+    if not second - best > ROOM * best:
+        raise Refused(
+            f"Rule: kernel and ridge {widths} and {others} do equally well on the known rows; "
+            "form 1110 has to name one pair."
+        )
+    return widths
+
+
+def score_widths(
+    vectors: Vectors, inputs: Integers, targets: Doubles, *, squared_scale: float, has_columns: bool
+) -> dict[tuple[float, float], float]:
+    """The score of each pair: the mean of the squares of the errors of rows that are left out."""
+    distances, groups = squared_distances(vectors), list(_groups_of(inputs))
+    gammas = GAMMAS_OF_COLUMNS if has_columns else GAMMAS_OF_PICTURES
+    ridges = (*RIDGES, ONE_MORE) if has_columns else RIDGES
+    found, right = {}, torch.from_numpy(targets)
+    for gamma in gammas:
+        kernel = values_of(distances.clone(), squared_scale, gamma)
+        for ridge in ridges:
+            found[gamma, ridge] = _score(kernel, ridge, right, groups)
+    return found
+
+
+def _score(kernel: Tensor, ridge: float, targets: Tensor, groups: list[Integers]) -> float:
+    """The mean of the squares of (H[G, G])^-1 (H Y)[G], over all groups G."""
+    shifted = kernel.clone()
+    shifted.diagonal().add_(ridge)
+    factor, failed = torch.linalg.cholesky_ex(shifted)
+    if failed:
+        raise Refused("Rule: the kernel of the known rows cannot be factored.")
+    inverse = torch.cholesky_inverse(factor)
+    errors = inverse @ targets
+    alone = errors / inverse.diagonal()[:, None]
+    for group in groups:
+        own = torch.from_numpy(group)
+        alone[own] = torch.linalg.solve(inverse[own][:, own], errors[own])
+    return float(alone.square().mean())
+
+
+def _groups_of(inputs: Integers) -> Iterator[Integers]:
+    """The places of inputs that are equal; those of inputs that are alone are left out."""
+    order = np.argsort(inputs, kind="stable")
+    starts = np.flatnonzero(np.diff(inputs[order], prepend=-1))
+    return (group for group in np.split(order, starts[1:]) if len(group) > 1)

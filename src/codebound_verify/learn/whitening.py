@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..refusal import Refused
-
-if TYPE_CHECKING:
-    from .exact import Doubles, Singles
+from .exact import Doubles, Singles
 
 ROOM = 0.5e-7  # of a unit: half of the writer's
 RESIDUAL = 1e-9  # the largest |W A W - 1|

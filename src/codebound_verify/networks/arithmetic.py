@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 import struct
 from array import array
-from typing import TYPE_CHECKING
 
+from ..message import Bits
 from ..refusal import Refused
-
-if TYPE_CHECKING:
-    from ..message import Bits
 
 FULL = 48  # bits of the first interval
 HALF = 1 << 47  # a range below this is doubled

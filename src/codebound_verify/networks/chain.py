@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ..refusal import Refused
+from .arithmetic import Decoder
 from .operations import KINDS, VIEWS, Misfit, Operation
 from .tensors import Shape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .arithmetic import Decoder
 
 Layout: TypeAlias = tuple[tuple[str, Shape], ...]  # names and shapes of tensors, in message order
 
@@ -37,17 +34,11 @@ ENDS = (
 
 @dataclass(frozen=True)
 class Chain:
-    """Operations that fit together.
-
-    Attributes:
-        operations: They.
-        inputs: The shape that each sees.
-        work: Multiplications for one example, all its views together.
-    """
+    """Operations that fit together."""
 
     operations: tuple[Operation, ...]
-    inputs: tuple[Shape, ...]
-    work: int
+    inputs: tuple[Shape, ...]  # the shape that each sees
+    work: int  # multiplications for one example, all its views together
 
     def layout(self) -> Layout:
         """Names and shapes of all tensors; a bias follows its weight."""

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from ..sample import parts
-from .images.batches import views
-from .operations import KINDS, relu
+from ..sample import Progress, parts
+from .chain import Chain
+from .images import views
+from .network import Network
+from .operations import KINDS, Layers, Operation, relu
 from .rounding import Rounded, gamma, lengths
+from .scaling import Scaling
+from .tensors import Doubles, Floats
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ..sample import Progress
-    from .chain import Chain
-    from .network import Network
-    from .operations import Layers, Operation
-    from .scaling import Scaling
-    from .tensors import Doubles, Floats
-
-    Steps = Sequence[tuple[Operation, Layers]]
+Steps = Sequence[tuple[Operation, Layers]]
 
 TOLERANCE = 0.5e-4  # half of the writer's: rounding cannot make the verifier count more
 ROUNDING = 1e-5  # share of the largest logit that the error bound may have; twice the writer's

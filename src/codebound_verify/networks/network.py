@@ -1,55 +1,123 @@
-"""The network that a message describes, from its setting to its tensors (docs/format.md, section 8.1)."""
+"""The network that a message describes, from its setting to its tensors (docs/format.md, 8.1 and 8.8)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..container import Container
+from ..header import Header
+from ..message import Bits
 from ..refusal import Lacking, Refused, quote
+from ..sample import Data
+from ..stream import Stream, Words
 from ..weights import same_tensors
 from .arithmetic import Decoder, Witness, grid
 from .chain import Chain, Layout, read_chain, read_stack
+from .draws import quarters
 from .scaling import Scaling, check_constants, read_scaling
-from .tensors import TENSOR_LIMIT, Blocks, Content, Recipe, Shape, Static, Values, read_tensor, to_float32
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..container import Container
-    from ..header import Header
-    from ..message import Bits
-    from ..sample import Data
-    from .tensors import Floats
+from .tensors import (
+    TENSOR_LIMIT,
+    Blocks,
+    Content,
+    Doubles,
+    Floats,
+    Recipe,
+    Shape,
+    Static,
+    Values,
+    as_matrix,
+    read_inner,
+    read_tensor,
+    to_float32,
+)
 
 CLASSES_LIMIT = 1 << 16
 THETA_LIMIT = 8000
 ELEMENTS_LIMIT = 1 << 26
 COUNTING_LIMIT = 1 << 46  # rows times the multiplications of one
 
+SUBSPACE_LIMIT = 1 << 20
+START_WORK = 16  # what drawing the start of an element counts as
 Complete: TypeAlias = Callable[[str, Content | Static], Content]  # reads what stands in a block
 Making: TypeAlias = Callable[[Complete], Iterator[Values]]  # the numbers of each tensor in turn
 
 
 @dataclass(frozen=True)
-class Network:
-    """Content of a message: g as a chain with its tensors.
+class Subspace:
+    """The fields before the integers: d, E, the step, whether the head starts at zero, and the seed."""
 
-    Attributes:
-        chain: Its operations.
-        tensors: As float32, by name.
-        scaling: Of the stored inputs.
-        theta: The margin of a claim on a bounded domain, else 0.
-        x: The stored inputs of the sample.
-    """
+    size: int
+    entries: int
+    step: float
+    has_zero_head: bool
+    seed: int
+
+    def values(self, q: Content, layout: Layout, *, has_base: bool) -> Iterator[Values]:
+        """The numbers of each tensor in turn; with a base nothing but the integers' part."""
+        matrices = [name for name, shape in layout if len(shape) > 1]
+        head = matrices[-1] if matrices and self.has_zero_head else None
+        first = 0
+        for name, shape in layout:
+            has_start = len(shape) > 1 and name != head and not has_base
+            yield self._tensor(q, shape, first, has_start=has_start)
+            first += math.prod(shape)
+
+    def _tensor(self, q: Content, shape: Shape, first: int, *, has_start: bool) -> Values:
+        """The tensor whose elements have the numbers from ``first`` on."""
+        hashes, starts = Stream(self.seed, "hash"), Stream(self.seed, "start")
+        scale = 0.5 ** ((as_matrix(shape)[1].bit_length() - 1) // 2) if len(shape) > 1 else 1.0
+
+        def tile(rows: slice, columns: slice) -> Doubles:
+            begin, count = first + columns.start, columns.stop - columns.start
+            words = hashes.words(begin * self.entries, count * self.entries)
+            terms = q.data[self._places(words)] * np.where(words & np.uint64(1), -1, 1)
+            numbers: Doubles = terms.reshape(1, count, self.entries).sum(axis=2) * self.step
+            if has_start:
+                numbers += quarters(starts.words(begin, count)) / 4
+            return numbers * scale
+
+        return Values(1, math.prod(shape), self.entries, tile)
+
+    def _places(self, words: Words) -> Words:
+        """Indices of the integers that the outputs take."""
+        half = np.uint64(32)
+        return (words >> half) * np.uint64(self.size) >> half
+
+
+def read_subspace(decoder: Decoder, elements: int) -> Subspace:
+    """Everything before the integers, for a network of ``elements`` elements."""
+    size = decoder.size("the size d of a subspace", SUBSPACE_LIMIT)
+    entries = 1 << decoder.uniform(3)
+    decoder.work.spend((START_WORK + entries) * elements)
+    step = grid(decoder.exponent())
+    has_zero_head = bool(decoder.bit())
+    return Subspace(size, entries, step, has_zero_head, decoder.seed())
+
+
+def read_integers(decoder: Decoder, subspace: Subspace) -> Content | Static:
+    """The integers, or the table of the block in which they are."""
+    inner = read_inner(decoder, (subspace.size,))
+    if inner.exponent != 0:
+        raise Refused(
+            f"Message: the integers of a subspace have a step of exponent {inner.exponent}; it must be 0."
+        )
+    return inner
+
+
+@dataclass(frozen=True)
+class Network:
+    """Content of a message: g as a chain with its tensors, and the stored inputs of the sample."""
 
     chain: Chain
     tensors: Mapping[str, Floats]
     scaling: Scaling
-    theta: float = 0.0
+    theta: float = 0.0  # the margin of a claim on a bounded domain
     x: NDArray[Any] = field(default_factory=lambda: np.empty(0), repr=False)
 
     @property
@@ -73,11 +141,7 @@ def read_network(
 ) -> Network:
     """Read the rest of a message behind the word of a network, and note its ledger.
 
-    Args:
-        bits: The message, read up to there.
-        container: The file.
-        data: The sample, which the header names.
-        base: Tensors that the decoded ones are differences to; they are used if the header names a base.
+    The decoded tensors are differences to those of ``base`` if the header names one.
     """
     header = container.header
     _check_known(header)
@@ -186,8 +250,6 @@ def _read_tensors(decoder: Decoder, layout: Layout) -> Making:
 
 def _read_subspace(decoder: Decoder, layout: Layout, *, has_base: bool) -> Making:
     """Tensors that are all made of the same integers (8.8)."""
-    from .subspace import read_integers, read_subspace
-
     subspace = read_subspace(decoder, sum(math.prod(shape) for _, shape in layout))
     decoder.note("subspace")
     integers = read_integers(decoder, subspace)

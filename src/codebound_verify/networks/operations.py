@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from ..learn.dictionaries import tables
 from .rounding import Layer, Rounded, filter_layer, gamma, lengths, local, local_layer, matrix_layer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import Tensor
-
-    from .tensors import Shape
+from .tensors import Shape
 
 Layers: TypeAlias = "Mapping[str, Layer]"  # by what stands before the names of its tensors: "", "a.", "b."
 
@@ -174,7 +170,7 @@ class NormalisedConv(Conv):
         return replace(operation, stride=1, padding=operation.kernel // 2)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        from .images.batches import normalise
+        from .images import normalise
 
         return normalise(super().apply(operation, own, x))
 
@@ -301,7 +297,7 @@ class Dictionary(WindowKind):
         return taps * math.prod(seen)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        from .images.dictionary import features
+        from .images import features
 
         return features(operation.table, operation.pool, x)
 
@@ -376,10 +372,7 @@ def _convolve(x: Rounded, layer: Layer, *, stride: int, padding: int) -> Rounded
 def in_parts(convolve: Callable[[Tensor], Tensor], x: Tensor, *, numbers: int) -> Tensor:
     """A convolution of few examples at a time: what stays in the cache is several times faster.
 
-    Args:
-        convolve: The convolution.
-        x: All examples.
-        numbers: How many it lays out for one example.
+    It lays out so many ``numbers`` for one example.
     """
     at_once = max(1, torch.get_num_threads() * CACHED // numbers)
     if at_once >= len(x):

@@ -8,18 +8,14 @@ fused operations or without.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from torch import Tensor
-
-    from .tensors import Doubles, Floats
+from .tensors import Doubles, Floats
 
 UNIT = 2.0**-53
 FLOOR = 2.0**-500  # tau: more than what underflow can take away
@@ -61,31 +57,17 @@ def local(factor: float, lengths: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Layer:
-    """A weight with its bias, and how much its linear map stretches.
-
-    Attributes:
-        weight: As decoded.
-        bias: As decoded.
-        gain: A: at least the spectral norm of the map.
-        size: B: at least the spectral norm of the map with the absolute values of the weight.
-    """
+    """A weight with its bias as decoded, and how much its linear map stretches."""
 
     weight: Tensor
     bias: Tensor | None
-    gain: float
-    size: float
+    gain: float  # A: at least the spectral norm of the map
+    size: float  # B: at least that of the map with the absolute values of the weight
 
     def sums(
         self, x: Rounded, summed: Callable[[Tensor, Tensor], Tensor], *, terms: int, pixels: int = 1
     ) -> Rounded:
-        """Outputs of the layer for x.
-
-        Args:
-            x: What it sees.
-            summed: The sums of products with a weight.
-            terms: How many products are in a sum.
-            pixels: How many pixels the result has.
-        """
+        """Outputs of the layer for x, of so many pixels; ``summed`` has sums of so many products (terms)."""
         found = [summed(x.values, part.double()) for part in _parts(self.weight)]
         values = found[0] if len(found) == 1 else torch.cat(found, 1)
         return self.finish(x, values, terms=terms, pixels=pixels)

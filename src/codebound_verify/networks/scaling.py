@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..refusal import Refused
 from ..sample import parts, rows_at_a_time
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .arithmetic import Decoder
-    from .tensors import Doubles, Shape
+from .arithmetic import Decoder
+from .tensors import Doubles, Shape
 
 DIVISORS = (1.0, 255.0, 16.0)  # with mean 0 and std 1; the word behind them announces constants
 CONSTANTS_LIMIT = 4  # means, and stds

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..message import Bits
 from ..refusal import Refused
 from ..rooms import room
 from .arithmetic import Context, Decoder, Flags, grid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from ..message import Bits
 
 Floats: TypeAlias = NDArray[np.float32]
 Shape: TypeAlias = tuple[int, ...]
@@ -30,7 +27,6 @@ Doubles: TypeAlias = NDArray[np.float64]
 SLOTS = 1 << 16  # sum of the frequencies of a static table
 STATE_BYTES = 5  # of a lane at the start of a block
 LOWEST = 1 << 24  # a lane with a lower state takes a word
-FEW_LANES = 32  # fewer are read one by one
 TENSOR_LIMIT = 1 << 25  # elements of a tensor, inner ones included
 TILE = 1 << 18  # elements computed at a time
 NARROWEST = 1 << 10  # columns of a tile, if there are that many
@@ -350,7 +346,7 @@ class Blocks:
         if (state < LOWEST).any():
             raise Refused("Message: a block starts with a state below 2^24.")
         words = tail[: tail.size // 2 * 2].view(">u2")
-        result, used = (_in_turn if table.lanes < FEW_LANES else _side_by_side)(table, state, words)
+        result, used = _side_by_side(table, state, words)
         if (state != LOWEST).any():
             raise Refused("Message: a block does not end in the state 2^24.")
         self._bytes = tail[2 * used :]
@@ -392,24 +388,4 @@ def _side_by_side(table: Static, state: NDArray[np.int64], words: NDArray[np.uin
                 active[hungry] = active[hungry] << 16 | fresh
                 used += hungry.size
         result[first:end] = value_at[slots].ravel()
-    return result, used
-
-
-def _in_turn(table: Static, state: NDArray[np.int64], words: NDArray[np.uint16]) -> tuple[Integers, int]:
-    """The same with integers of Python, which is faster for few lanes."""
-    value_at, frequency_at, rest_at = (each.tolist() for each in _slots(table))
-    result, used = np.empty(table.count, narrowest(table.limit)), 0
-    own = [int(each) for each in state]
-    for first in range(0, table.count, table.lanes):
-        for lane in range(min(table.lanes, table.count - first)):
-            high, slot = divmod(own[lane], SLOTS)
-            result[first + lane] = value_at[slot]
-            following = frequency_at[slot] * high + rest_at[slot]
-            if following < LOWEST:
-                if used == words.size:
-                    raise Refused("Message: it ends inside a block.")
-                following = following * SLOTS + int(words[used])
-                used += 1
-            own[lane] = following
-    state[:] = own
     return result, used

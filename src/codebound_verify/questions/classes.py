@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import mpmath
+import numpy as np
+from numpy.typing import NDArray
 
 from ..claim import limit_of
 from ..counting import MOST_PARTS, Scores, recount
 from ..formulas import DIGITS
-from ..header import Limit
+from ..header import Header, Limit
 from ..losses import EACH_CLASS, OF_CLUSTERS, Question
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ..header import Header
-    from ..order import Arranged
-    from ..sample import Data
+from ..order import Arranged
+from ..sample import Data
 
 
 @dataclass(frozen=True)

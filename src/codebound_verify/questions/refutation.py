@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import mpmath
 import numpy as np
 from mpmath import mpf
+from numpy.typing import NDArray
 
 from ..counting import judge_block
-from ..formulas import DIGITS, tail_ratio
-from ..losses import OF_CLUSTERS, Question, is_about
+from ..formulas import DIGITS, at_least
+from ..header import Header
+from ..losses import OF_CLUSTERS, Array, Question, is_about
 from ..order import count_shared
 from ..refusal import Refused
 from ..sample import Data, as_labels, as_stored
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from ..header import Header
-
-    Array = NDArray[Any]
-    Blocks = Iterator[tuple[NDArray[np.int64], Array, Array]]
+Blocks = Iterator[tuple[NDArray[np.int64], Array, Array]]
 
 ROUNDING = mpf("1e-30")  # far above what rounding can do to a tail
 LEVEL = 1e-3  # test errors less likely than this, were the bound true, refute it
@@ -103,17 +97,6 @@ def probability_of_more(errors: int, n: int, risk: float) -> mpf:
     """
     with mpmath.workdps(DIGITS):
         p = mpf(risk)
-        if errors <= 0 or p >= 1:
-            return mpf(1)
-        if p <= 0:
-            return mpf(0)
-        if errors > n * p:  # by symmetry: right answers of a network that is right with probability 1 - p
-            return min(mpf(1), _lower_tail(n - errors, n, right=p) * (1 + ROUNDING))
-        return 1 - _lower_tail(errors - 1, n, right=1 - p) * (1 - ROUNDING)
-
-
-def _lower_tail(k: int, n: int, *, right: mpf) -> mpf:
-    """P(Bin(n, 1 - right) <= k), from its largest term downwards."""
-    choose = mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1)
-    largest = mpmath.exp(choose + k * mpmath.log(1 - right) + (n - k) * mpmath.log(right))
-    return largest * tail_ratio(k, n, odds=right / (1 - right))
+        if errors > n * p or p >= 1:
+            return min(mpf(1), at_least(errors, n, p) * (1 + ROUNDING))
+        return 1 - at_least(n - errors + 1, n, 1 - p) * (1 - ROUNDING)  # right answers: the shorter sum

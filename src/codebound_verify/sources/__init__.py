@@ -1,6 +1,6 @@
-"""Data that are not named by a path: those beside a certificate, and datasets.
+"""Data as files: the kernel checks that their hash is that of the certificate, wherever they come from.
 
-Reached when the file is called ``certificate.cbound``, as in every folder that codebound writes (``folder``),
-or when the user gives a name, such as ``mnist:test``, in place of a file of arrays (``datasets``), or the
-table of a ledger (``csv_files``).
+Reached when the command has data to read: from files of arrays (``arrays``), by a name such as ``mnist:test``
+(``datasets``), from beside a file called ``certificate.cbound`` (``folder``), or from the table of a ledger
+(``csv_files``).
 """

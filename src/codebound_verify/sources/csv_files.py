@@ -6,15 +6,13 @@ import csv
 import hashlib
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..data import load_arrays
 from ..refusal import Refused, quote
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from .arrays import load_arrays
 
 BYTES_LIMIT = 1 << 31
 DELIMITERS = {".csv": ",", ".tsv": "\t"}

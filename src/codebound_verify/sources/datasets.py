@@ -8,15 +8,12 @@ import os
 import sys
 import zlib
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from ..data import BYTES_LIMIT, FOLDERS, Sample
 from ..refusal import Refused
-
-if TYPE_CHECKING:
-    from ..sample import Inputs
+from ..sample import Inputs
+from .arrays import BYTES_LIMIT, FOLDERS, Sample
 
 CHUNK = 1 << 20  # bytes read at a time where a file does not say how long it is
 RECORD = 1 + 3 * 32 * 32  # a label and three planes
@@ -87,22 +84,16 @@ def _cifar(folder: Path, role: str) -> Sample | None:
 
 def _read(folder: Path, name: str) -> bytearray | None:
     """The content of a file, plain or compressed, or None; PyTorch warns of arrays that none may write to."""
-
-    def limited(file: IO[bytes] | gzip.GzipFile) -> bytearray:
-        data = bytearray()
-        while chunk := file.read(CHUNK):
-            data += chunk
-            if len(data) > BYTES_LIMIT:
-                raise Refused(f"Data: {folder / name} is larger than {BYTES_LIMIT} bytes.")
-        return data
-
-    if (plain := folder / name).is_file():
-        with plain.open("rb") as file:
-            return limited(file)
-    if (packed := folder / f"{name}.gz").is_file():
-        try:
-            with gzip.open(packed) as unpacked:
-                return limited(unpacked)
-        except (OSError, EOFError, zlib.error) as error:
-            raise Refused(f"Data: {packed} cannot be unpacked ({error}).") from None
-    return None
+    plain, packed = folder / name, folder / f"{name}.gz"
+    if not (plain.is_file() or packed.is_file()):
+        return None
+    data = bytearray()
+    try:
+        with plain.open("rb") if plain.is_file() else gzip.open(packed) as file:
+            while chunk := file.read(CHUNK):  # a short file may unpack to a large one
+                data += chunk
+                if len(data) > BYTES_LIMIT:
+                    raise Refused(f"Data: {plain} is larger than {BYTES_LIMIT} bytes.")
+    except (OSError, EOFError, zlib.error) as error:
+        raise Refused(f"Data: {packed} cannot be unpacked ({error}).") from None
+    return data

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from ..data import NAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ..files import GivenFiles
-    from ..verdict import Verdict
+from ..files import GivenFiles
+from ..verdict import Verdict
+from .arrays import NAMES
 
 SAMPLES = ("sample.npz", "sample")
 RESULT = "result.json"

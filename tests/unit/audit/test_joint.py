@@ -13,10 +13,11 @@ from worlds import rates
 
 import codebound as cb
 from codebound.audit.joint import FileStatement, joint_delta, read_statement
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import OccamFacts
 from codebound.run.errors import UsageError
 from codebound.sample.arrays import from_arrays
+from codebound_networks import load_model
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(1e-12, 0.4)), min_size=1, max_size=9))
@@ -38,17 +39,19 @@ def files(tmp_path_factory):
     x = np.random.default_rng(0).normal(size=(300, 4)).astype("f4")
     for name, shift, seed, delta in (("a", 0, 0, 0.05), ("b", 0, 1, 0.02), ("c", 1, 0, 0.05)):
         sample = from_arrays(x + shift, (x[:, 0] > 0).astype(int), name="made", role="train")
-        network = cb.load_model("linear", input_shape=(4,), classes=2, seed=seed)
-        found = cb.certify(network, sample, method="prune", effort="quick", delta=delta)
+        network = load_model("linear", input_shape=(4,), classes=2, seed=seed)
+        found = cb.certify(sample, network=network, method="prune", delta=delta, run=cb.Run(effort="quick"))
         found.save(folder / f"{name}.cbound")
     return folder
 
 
 def test_certificates_of_one_sample_by_one_code_cost_the_largest_delta(files, codebound):
-    code, out, err = codebound("joint", *(files / f"{name}.cbound" for name in "ab"), "--format", "json")
+    code, out, err = codebound(
+        "audit", "joint", *(files / f"{name}.cbound" for name in "ab"), "--format", "json"
+    )
     assert code == 0, err
     assert json.loads(out)["delta"] == 0.05
-    code, out, err = codebound("joint", *(files / f"{name}.cbound" for name in "abc"))
+    code, out, err = codebound("audit", "joint", *(files / f"{name}.cbound" for name in "abc"))
     assert "at least 1 - 0.1: the deltas of 2 different events" in err
 
 

@@ -21,7 +21,7 @@ from worlds.commands import fake_program
 
 from codebound.run.errors import DataError
 from codebound.sample.formats.texts import load_texts
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 
 RNG = np.random.default_rng(0)
 HEADER = "Category\tText\nd\tstring\nclass\t\n"
@@ -155,7 +155,7 @@ def test_every_set_is_fetched_checked_and_read(cache, monkeypatch, tmp_path, nam
     assert folder == place_of(name)
     assert sorted(path.name for path in folder.iterdir()) == sorted(known.digests)
     assert [path.name for path in cache.iterdir()] == [folder.name]
-    sample = load_dataset(f"public_sets:{name}")
+    sample = load_sample(f"public_sets:{name}")
     assert (sample.n, sample.input_shape, sample.classes) == (SIZES[name], known.input_shape, known.classes)
     assert sample.scaling.divisor == known.divisor
     assert "checksums verified" in sample.source
@@ -220,7 +220,7 @@ def test_other_content_under_the_same_name_is_refused(cache):
 
 def test_what_is_missing_says_how_to_get_it(cache):
     with pytest.raises(DataError, match="python -m public_sets shuttle"):
-        load_dataset("public_sets:shuttle")
+        load_sample("public_sets:shuttle")
 
 
 def test_constants_of_the_tables(cache):
@@ -229,7 +229,7 @@ def test_constants_of_the_tables(cache):
     readings = load("shuttle").x * 128.0
     np.testing.assert_array_equal(readings, np.round(readings))
     assert set(np.unique(load("mfeat").x)) <= {0, 42, 84, 126, 168, 210, 252}
-    assert load_dataset("public_sets:newsgroups_test", role="test").n == 20
+    assert load_sample("public_sets:newsgroups_test", role="test").n == 20
     with pytest.raises(DataError, match="has no test part"):
         load("letter", "test")
 

@@ -91,8 +91,8 @@ def test_time_in_calls_of_others_belongs_to_the_function_of_ours_that_made_them(
 def test_a_walk_notes_first_calls_and_turns(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     walked = importlib.import_module("walk")
-    from codebound.bounds.facts import OccamFacts
     from codebound.bounds.occam import occam_binomial
+    from codebound.bounds.risk import OccamFacts
 
     walk = walked.Walk()
     sys.setprofile(walk)
@@ -102,8 +102,8 @@ def test_a_walk_notes_first_calls_and_turns(monkeypatch):
     finally:
         sys.setprofile(None)
     places = [f"{file.stem}.{function}" for file, function in walk.visits]
-    assert places.index("facts.OccamFacts.__post_init__") < places.index("occam.occam_binomial")
+    assert places.index("risk.OccamFacts.__post_init__") < places.index("occam.occam_binomial")
     assert len(places) == len(set(places))
     assert not any("<" in function.rsplit(".", 1)[-1] for _, function in walk.visits)
-    assert walk.steps().startswith("codebound.bounds: facts.")
+    assert walk.steps().startswith("codebound.bounds: risk.")
     assert walk.summary().endswith("1 packages, 0 package switches")

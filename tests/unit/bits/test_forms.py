@@ -7,19 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bits.forms import (
+from codebound.bits.plain_code import (
     FIRST_TABLE,
     FORMS,
     OTHER_LOSS,
     RESERVED,
     TABLE,
+    PlainReader,
+    PlainWriter,
     TableChoice,
     bits_of,
     code_form,
     code_table,
     code_word,
 )
-from codebound.bits.plain_code import PlainReader, PlainWriter
 from codebound.run.errors import FormatError
 
 

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from codebound.bits.bitstring import Bits
-from codebound.bits.plain_code import PlainReader, PlainWriter
+from codebound.bits.plain_code import Bits, PlainReader, PlainWriter
 from codebound.run.errors import FormatError
 
 
@@ -53,7 +52,7 @@ def test_random_fields_are_read_back() -> None:
                 assert reader.ones(most=8) == value % 9
             else:
                 assert reader.flag() == bool(value % 2)
-        assert reader.place == message.length == writer.length
+        assert reader.place == message.length == writer.place
         reader.finish()
 
 

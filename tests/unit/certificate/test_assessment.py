@@ -1,4 +1,4 @@
-"""Assessed outcomes of every form against the reader and the counts that are written from the page alone."""
+"""Offer outcomes of every form against the reader and the counts that are written from the page alone."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -11,14 +11,14 @@ import torch
 from worlds.outcomes import FORMS, SAMPLE, issued, outcome, table_of, task_of
 from worlds.samples import rows_of, written_clusters
 
-from codebound.bits.forms import FIRST_TABLE, NETWORK, PICKS, TABLE, USUAL_SPLIT
+from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, TABLE, USUAL_SPLIT
 from codebound.certificate import assessment
 from codebound.certificate.assessment import assess, bound_classes, draft, issue
 from codebound.certificate.task import KnownTensors
 from codebound.known.score_tables import ScoreTable
 from codebound.run.errors import CertificateError, DataError, RefusedError, UsageError
 from codebound.run.tensor_files import float32_sha256
-from codebound.sample.made import Made
+from codebound.sample.dataset import Made
 from codebound.sample.order import Design
 from codebound.sample.questions import EACH_CLASS, parse_question
 

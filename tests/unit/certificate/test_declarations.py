@@ -7,15 +7,16 @@ import pytest
 import torch
 from worlds.outcomes import CODES, FORMS, SAMPLE, issued, outcome, table_of, task_of
 
-from codebound.bits.forms import FIRST_TABLE, NETWORK, PICKS, TABLE, USUAL_SPLIT
+from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, TABLE, USUAL_SPLIT
 from codebound.certificate.assessment import assess, draft
-from codebound.certificate.declarations import ONLY_TABLE, find_unnamed, require_learned
 from codebound.certificate.decoding import decode, require_declared
+from codebound.certificate.outcome import TableOutcome
+from codebound.certificate.words import ONLY_TABLE, find_unnamed, require_learned
 from codebound.known.encoder import Encoder
 from codebound.known.score_tables import Biased
 from codebound.report.plain import describe_failure
 from codebound.run.errors import CertificateError, FormatError
-from codebound.sample.made import MAX_CHARACTERS, Made
+from codebound.sample.dataset import MAX_CHARACTERS, Made
 from codebound.sample.order import Design
 from codebound.sample.questions import Question
 
@@ -122,9 +123,7 @@ def test_biases_stand_on_the_classifier_of_the_table_that_is_named():
     certificate, *_ = issued(FIRST_TABLE)
     assert decode(certificate, scored_by=inner) is inner
     task = task_of()
-    first = replace(
-        outcome(TABLE, task), choice=replace(outcome(TABLE, task).choice, table=1), table=task.tables[0]
-    )
+    first = TableOutcome(replace(outcome(TABLE, task).choice, table=1), task.tables[0])
     biased = decode(draft(assess(first, task), task), scored_by=inner)
     assert isinstance(biased, Biased)
     assert biased.biases.tolist() == [0.5, 0.0, -0.5]

@@ -10,7 +10,7 @@ from codebound.certificate import evaluate
 from codebound.certificate.evaluate import TOLERANCE, count_errors
 from codebound.run.errors import CodeboundError
 from codebound.run.job import Finished, LocalEngine
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 
 N, FEATURES, CLASSES = 250, 6, 4
 
@@ -23,7 +23,7 @@ def case():
     network = nn.Linear(FEATURES, CLASSES)
     with torch.no_grad():
         network.weight.copy_(torch.from_numpy(random.normal(size=(CLASSES, FEATURES)).astype(np.float32)))
-    return network, Dataset("random", "train", x, y, CLASSES)
+    return network, Sample("random", "train", x, y, CLASSES)
 
 
 @pytest.fixture

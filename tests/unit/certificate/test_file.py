@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from worlds.outcomes import FORMS, issued, task_of
 from worlds.outcomes import outcome as outcome_of
 
-from codebound.bits.forms import FIRST_TABLE, NETWORK, PICKS, USUAL_SPLIT
+from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, USUAL_SPLIT
 from codebound.certificate.assessment import assess, draft
 from codebound.certificate.file import Certificate
 from codebound.run.errors import CodeboundError, FormatError

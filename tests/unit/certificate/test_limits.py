@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
-from codebound.certificate.limits import Term, Terms, guess_rate, share_of
+from codebound.sample.counting import Tally, Term, Terms, guess_rate, terms_of
 
 
 @given(st.integers(1, 500), st.data(), st.integers(0, 60), st.sampled_from([1.0, 0.5, 0.1]))
@@ -50,9 +50,19 @@ def test_a_sum_is_the_smallest_number_that_is_not_below_it(first, second):
 
 
 def test_each_limit_has_its_share_of_delta():
-    assert share_of("answered:1", 2) == (0.5, "first")
-    assert share_of("each class", 4) == (0.25, "largest")
-    assert {share_of(on, 1) for on in ("all", "predicted:1", "any row of a cluster")} == {(1.0, "first")}
+    def shared(on, parts, law="binomial"):
+        found = terms_of(law, on, [Tally("t", 3, 50, 2 if law == "picked" else None)] * parts, bits=7)
+        assert {(each.count, each.n, each.bits) for each in found.each} == {
+            (5 if law == "picked" else 3, 50, 7)
+        }
+        assert {each.law for each in found.each} == {"binomial" if law == "sum" else law}
+        return {each.share for each in found.each}, found.joined
+
+    assert shared("answered:1", 2) == ({0.5}, "first")
+    assert shared("each class", 4) == shared("each class", 4, "picked") == ({0.25}, "largest")
+    assert shared("all", 2, "sum") == ({0.5}, "sum")
+    for on in ("all", "predicted:1", "any row of a cluster"):
+        assert shared(on, 1) == ({1.0}, "first")
 
 
 def test_a_guess_is_an_exact_fraction():

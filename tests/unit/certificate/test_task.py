@@ -9,7 +9,7 @@ from scipy.stats import beta
 from worlds.outcomes import CHAIN, CODES, SAMPLE, issued, table_of
 from worlds.samples import written_clusters
 
-from codebound.bits.forms import NETWORK
+from codebound.bits.plain_code import NETWORK
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.task import AboutF, Task
 from codebound.methods.search import Search

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from worlds.outcomes import issued
 
-from codebound.bits.forms import FIRST_TABLE
+from codebound.bits.plain_code import FIRST_TABLE
 from codebound.certificate.verification import list_commands, options_of, verify, verify_folder
 from codebound.run.errors import CertificateError, FormatError, UsageError
 from codebound_verify.__main__ import main

@@ -3,7 +3,7 @@
 import pytest
 from worlds.outcomes import FORMS, issued
 
-from codebound.bits.forms import FIRST_TABLE, NETWORK, PICKS, USUAL_SPLIT
+from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, USUAL_SPLIT
 from codebound.certificate.words import describe_choice
 from codebound.sample.order import Design
 from codebound.sample.questions import parse_question

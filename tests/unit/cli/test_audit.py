@@ -1,4 +1,4 @@
-"""``codebound report``: the page for an auditor, from a certificate that really was issued."""
+"""``codebound audit report``: the page for an auditor, from a certificate that really was issued."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def cert(tmp_path_factory):
     x = rng.normal(size=(300, 4)).astype("f4")
     sample = from_arrays(x, (x[:, 0] > 0).astype(int), name="made", role="train")
     folder = tmp_path_factory.mktemp("made") / "cert"
-    cb.certify(None, sample, effort="quick", by_class=True).save_to(folder)
+    cb.certify(sample, claim=cb.Claim(by_class=True), run=cb.Run(effort="quick")).save_to(folder)
     return folder
 
 
@@ -33,7 +33,7 @@ def filled(cert, codebound):
     """The author's words are filled in; the page is made anew."""
     words = cert / "dossier.toml"
     words.unlink(missing_ok=True)
-    code, _, err = codebound("report", cert)
+    code, _, err = codebound("audit", "report", cert)
     assert code == 2
     assert "fill in" in err
     words.write_text(re.sub('= ""', '= "said <b>so</b>"', words.read_text()))
@@ -43,7 +43,7 @@ def filled(cert, codebound):
 @pytest.mark.few(2)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_page_has_everything_and_the_numbers_of_requirements(filled, codebound, profile):
-    code, _, err = codebound("report", filled, "--profile", profile)
+    code, _, err = codebound("audit", "report", filled, "--profile", profile)
     assert code == 0, err
     page = (filled / "dossier.html").read_text()
     assert "said &lt;b&gt;so&lt;/b&gt;" in page
@@ -66,9 +66,14 @@ def test_a_claim_about_the_network_that_was_given_names_its_surrogate(filled):
 
 def test_the_command_that_signs_can_be_copied_whatever_the_folder_is_called(filled, codebound, tmp_path):
     folder = shutil.copytree(filled, tmp_path / "a (b); c")
-    code, _, err = codebound("report", folder)
+    code, _, err = codebound("audit", "report", folder)
     assert code == 0, err
-    assert shlex.split(err.partition("Sign it: ")[2])[:3] == ["codebound", "sign", f"{folder}/dossier.html"]
+    assert shlex.split(err.partition("Sign it: ")[2])[:4] == [
+        "codebound",
+        "audit",
+        "sign",
+        f"{folder}/dossier.html",
+    ]
 
 
 def test_counts_of_the_author_are_marked_and_their_limit_is_computed_anew(filled, codebound, tmp_path):
@@ -76,7 +81,7 @@ def test_counts_of_the_author_are_marked_and_their_limit_is_computed_anew(filled
     told = json.loads((folder / "result.json").read_text())
     told |= {"test_errors": 0, "test_n": 360, "test_copies_in_sample": 0, "holdout": 0.0002, "alarm": ""}
     (folder / "result.json").write_text(json.dumps(told))
-    code, _, err = codebound("report", folder)
+    code, _, err = codebound("audit", "report", folder)
     assert code == 0, err
     page = unescape((folder / "dossier.html").read_text())
     assert "by the author's count, which the second program was not asked about: 0 errors on 360" in page
@@ -93,7 +98,7 @@ def test_counts_of_the_author_are_marked_and_their_limit_is_computed_anew(filled
 def test_empty_words_are_asked_for(filled, codebound):
     words = filled / "dossier.toml"
     words.write_text(words.read_text().replace('intended_use = "said <b>so</b>"', 'intended_use = " "'))
-    code, _, err = codebound("report", filled)
+    code, _, err = codebound("audit", "report", filled)
     assert code == 2
     assert "says nothing about intended_use" in err
 
@@ -105,12 +110,12 @@ def test_a_ledger_stands_beside_it_with_its_verdict(filled, codebound, tmp_path,
     np.save("p.npy", np.arange(50) % 2)
     codebound("holdout", "seal", "test.npz")
     codebound("holdout", "look", "test.ledger.jsonl", "p.npy")
-    codebound("report", filled, "--ledger", "test.ledger.jsonl")
+    codebound("audit", "report", filled, "--ledger", "test.ledger.jsonl")
     page = (filled / "dossier.html").read_text()
     assert "1 statement, all paid for; smallest bound 5.82 %" in page  # 1 - 0.05**(1/50)
     forged = tmp_path / "test.ledger.jsonl"
     forged.write_text(forged.read_text().replace('"delta":0.05', '"delta":0.01'))
-    codebound("report", filled, "--ledger", "test.ledger.jsonl")
+    codebound("audit", "report", filled, "--ledger", "test.ledger.jsonl")
     assert "REFUSED: Ledger: line 2 does not follow" in (filled / "dossier.html").read_text()
 
 
@@ -118,7 +123,7 @@ def test_a_certificate_that_is_refused_today_shows_nothing(filled, codebound):
     kept = (filled / "sample.npz").read_bytes()
     try:
         np.savez(filled / "sample.npz", x=np.zeros((300, 4), "f4"), y=np.zeros(300, int))
-        code, _, err = codebound("report", filled)
+        code, _, err = codebound("audit", "report", filled)
     finally:
         (filled / "sample.npz").write_bytes(kept)
     assert code == 1
@@ -127,5 +132,5 @@ def test_a_certificate_that_is_refused_today_shows_nothing(filled, codebound):
 
 
 def test_what_is_no_folder_of_certify_says_so(codebound, tmp_path):
-    assert codebound("report", tmp_path)[0] == 1
-    assert "plain, easa, eu-ai-act" in codebound("report", tmp_path, "--profile", "faa")[2]
+    assert codebound("audit", "report", tmp_path)[0] == 1
+    assert "plain, easa, eu-ai-act" in codebound("audit", "report", tmp_path, "--profile", "faa")[2]

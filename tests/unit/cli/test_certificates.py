@@ -9,8 +9,9 @@ from safetensors.numpy import load_file
 from worlds.outcomes import issued
 from worlds.samples import clouds
 
-from codebound.bits.forms import NETWORK
+from codebound.bits.plain_code import NETWORK
 from codebound.certification import certify
+from codebound.request import Run
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 @pytest.fixture
 def cert():
     sample = clouds(120, features=3, apart=3.0)
-    certify(None, sample, method="split", effort="quick").save_to("cert")
+    certify(sample, method="split", run=Run(effort="quick")).save_to("cert")
     issued(NETWORK)[0].save("alone.cbound")
 
 
@@ -35,25 +36,25 @@ def test_show_prints_the_claim_the_ledger_and_what_is_declared(cert, codebound):
     assert sum(bits for _, bits in record["message"]["ledger"]) == record["message"]["bits"]
 
 
-def test_decode_writes_what_load_classifier_loads(cert, codebound):
-    code, _, err = codebound("decode", "cert", "--out", "g.safetensors")
+def test_export_writes_what_load_classifier_loads(cert, codebound):
+    code, _, err = codebound("export", "cert", "--to", "safetensors", "--out", "g.safetensors")
     assert code == 0, err
     wanted, found = load_file("cert/g.safetensors"), load_file("g.safetensors")
     assert wanted.keys() == found.keys()
     assert all(np.array_equal(wanted[name], found[name]) for name in wanted)
-    assert codebound("decode", "alone.cbound", "--out", "n.safetensors")[0] == 0
-    code, _, err = codebound("decode", "alone.cbound", "--out", "n.safetensors")
+    assert codebound("export", "alone.cbound", "--to", "safetensors", "--out", "n.safetensors")[0] == 0
+    code, _, err = codebound("export", "alone.cbound", "--to", "safetensors", "--out", "n.safetensors")
     assert (code, "exists already" in err) == (2, True)
-    code, _, err = codebound("decode", "alone.cbound", "--out", "n.pt")
-    assert (code, ".safetensors or .onnx" in err) == (2, True)
+    code, _, err = codebound("export", "alone.cbound", "--to", "pt")
+    assert (code, "'pt' is not one of" in err) == (2, True)
 
 
 def test_joint_adds_what_is_not_one_event(cert, codebound):
-    _, out, err = codebound("joint", "cert/certificate.cbound", "alone.cbound", "--format", "json")
+    _, out, err = codebound("audit", "joint", "cert/certificate.cbound", "alone.cbound", "--format", "json")
     record = json.loads(out)
     assert record["delta"] == 0.1
     assert [row["event"] for row in record["statements"]] == [1, 2]
-    _, out, err = codebound("joint", "alone.cbound", "alone.cbound")
+    _, out, err = codebound("audit", "joint", "alone.cbound", "alone.cbound")
     assert "at least 1 - 0.05" in err
 
 
@@ -62,14 +63,14 @@ def test_certify_from_a_table_with_words_to_the_second_program(codebound):
     rows = [f"{rng.choice(['red', 'blue', ''])},{rng.integers(9)},{'ab'[at % 2]}{at % 2}" for at in range(60)]
     lines = [f"{row},{row.split(',')[2][0]}" for row in rows]
     Path("t.csv").write_text("\n".join(["hue,size,word,label", *lines]) + "\n")
-    code, _, err = codebound("certify", "--data", "t.csv:label", "--effort", "quick", "--out", "c")
+    code, _, err = codebound("certify", "t.csv:label", "--run", "effort=quick", "--out", "c")
     assert code == 0, err
     assert codebound("verify", "c")[1].startswith("ACCEPT")
-    assert codebound("check", "c", "--max-error", 0.5)[0] == 0
-    assert codebound("check", "c", "--max-error", 0.001)[0] == 1
-    asked = ("certify", "--data", "t.csv:label", "--effort", "quick")
+    assert codebound("audit", "check", "c", "--max-error", 0.5)[0] == 0
+    assert codebound("audit", "check", "c", "--max-error", 0.001)[0] == 1
+    asked = ("certify", "t.csv:label", "--run", "effort=quick")
     code, _, err = codebound(
-        *asked, "--on", "each class", "--copies", "repeated", "--order", "file", "--out", "d"
+        *asked, "--claim", "on=each class", "--copies", "repeated", "--claim", "order=file", "--out", "d"
     )
     assert code == 0, err
     record = json.loads(codebound("show", "d/certificate.cbound", "--format", "json")[1])
@@ -78,9 +79,9 @@ def test_certify_from_a_table_with_words_to_the_second_program(codebound):
     )
 
 
-@pytest.mark.parametrize("verb", ["show", "joint", "decode"])
+@pytest.mark.parametrize("verb", ["show", "audit joint", "export"])
 def test_what_is_no_certificate_is_said_in_a_sentence(verb, codebound):
     Path("x.cbound").write_bytes(b"CBOUND\0\2" + bytes(60))
-    code, _, err = codebound(verb, "x.cbound", *(["--out", "g.safetensors"] if verb == "decode" else []))
+    code, _, err = codebound(*verb.split(), "x.cbound", *(["--to", "onnx"] if verb == "export" else []))
     assert code == 1
     assert "format of version 2, which earlier programs wrote" in " ".join(err.split())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from worlds.commands import Terminal
 
 from codebound.cli.console import column_widths, note, print_table
-from codebound.report.text_tables import Table
+from codebound.report.templates import Table
 
 WORDS = st.lists(st.text("abc.123", min_size=1, max_size=12), max_size=6).map(" ".join)
 TABLES = st.integers(1, 8).flatmap(

@@ -14,7 +14,7 @@ from worlds.files import idx, md5_of
 from codebound.cli.data import app
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.load import load_dataset, split
+from codebound.sample.load import load_sample, split
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 28, 28), dtype=np.uint8)
 MNIST = {
@@ -76,7 +76,7 @@ def test_list_looks_in_a_folder(run, tmp_path):
 def test_show_describes_a_sample(run):
     result = run("show", "digits")
     assert result.exit_code == 0
-    digits = load_dataset("digits")
+    digits = load_sample("digits")
     for words in (
         "1797",
         "1x8x8",
@@ -95,7 +95,7 @@ def test_show_counts_copies_between_the_splits(run, tmp_path, role):
     record = json.loads(run("show", "mnist", "--role", role, "--format", "json").stdout)
     assert (record["role"], record["n"]) == (role, {"train": 5, "test": 2}[role])
     assert (record["test_duplicates"], record["test_duplicates_relabelled"]) == (2, 1)
-    assert record["sha256"] == load_dataset("mnist", role=role).sha256
+    assert record["sha256"] == load_sample("mnist", role=role).sha256
     assert sum(record["class_counts"]) == record["n"]
     assert "2 of 2, 1 with another label" in run("show", "mnist", "--role", role).stdout
 
@@ -140,11 +140,11 @@ def test_failures_are_messages(run):
 def test_save_writes_what_certify_counts_on(run, tmp_path):
     out = tmp_path / "sample.npz"
     result = run("save", "digits", "--holdout", "0.2", "--out", str(out))
-    sample = split(load_dataset("digits"), {"train": 0.8, "test": 0.2})["train"]
-    assert result.stdout.strip() == sample.sha256 == load_dataset(str(out)).sha256
+    sample = split(load_sample("digits"), {"train": 0.8, "test": 0.2})["train"]
+    assert result.stdout.strip() == sample.sha256 == load_sample(str(out)).sha256
     assert (
         run("save", "digits", "--out", str(tmp_path / "all.npz")).stdout.strip()
-        == load_dataset("digits").sha256
+        == load_sample("digits").sha256
     )
     for refused in (out, tmp_path / "new.npy"):
         with pytest.raises(UsageError, match=r"must be a new file that ends in \.npz"):

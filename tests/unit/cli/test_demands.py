@@ -1,4 +1,4 @@
-"""``codebound check`` and ``sign``: what a pipeline and an auditor ask of a file."""
+"""``codebound audit check`` and ``sign``: what a pipeline and an auditor ask of a file."""
 
 import subprocess
 from pathlib import Path
@@ -28,7 +28,7 @@ def ledger(own_cache, codebound):
     ],
 )
 def test_a_pipeline_stops_where_the_error_is_not_shown(ledger, codebound, demands, status, says):
-    code, out, _ = codebound("check", ledger, *demands)
+    code, out, _ = codebound("audit", "check", ledger, *demands)
     assert code == status
     assert says in out
     assert out.splitlines()[0] == ("FAIL" if status else "PASS")
@@ -36,13 +36,13 @@ def test_a_pipeline_stops_where_the_error_is_not_shown(ledger, codebound, demand
 
 def test_the_first_lines_are_the_answer_and_its_reasons(ledger, codebound, tmp_path):
     """A file that is true, and shows less than was asked for, is no success."""
-    _, out, _ = codebound("check", ledger, "--max-error", 0.03)
+    _, out, _ = codebound("audit", "check", ledger, "--max-error", 0.03)
     first, second, third, *_ = out.splitlines()
     assert (first, third) == ("FAIL", "ACCEPT")
     assert second.startswith("  - an error of at most 0.03 is not shown")
     content = (tmp_path / ledger).read_text().replace('"errors":10', '"errors":9')
     (tmp_path / "forged.jsonl").write_text(content)
-    said = codebound("check", "forged.jsonl", "--max-error", 0.99)[1].splitlines()
+    said = codebound("audit", "check", "forged.jsonl", "--max-error", 0.99)[1].splitlines()
     assert said[0] == "FAIL"
     assert "  - the file is refused" in said[: said.index("REFUSE")]
     assert codebound("verify", ledger)[1].startswith("ACCEPT")  # nothing was asked for
@@ -52,9 +52,9 @@ def test_test_data_that_refute_a_certificate_are_a_reason(codebound):
     x, y = np.arange(600.0).reshape(300, 2), np.arange(300) % 2
     np.savez("sample.npz", x=np.where(y[:, None] > 0, x, -x), y=y)
     np.savez("test.npz", x=np.where(y[:, None] > 0, x, -x) + 0.5, y=1 - y)
-    assert codebound("certify", "--data", "sample.npz", "--method", "split", "--out", "cert")[0] == 0
+    assert codebound("certify", "sample.npz", "--method", "split", "--out", "cert")[0] == 0
     code, out, _ = codebound(
-        "check", "cert", "--data", "sample.npz", "--max-error", 0.5, "--test", "test.npz"
+        "audit", "check", "cert", "--data", "sample.npz", "--max-error", 0.5, "--test", "test.npz"
     )
     assert (code, out.splitlines()[:2]) == (3, ["FAIL", "  - the test data refute it"])
 
@@ -63,16 +63,16 @@ def test_another_loss_shows_nothing(codebound, ledger):
     np.savez("other.npz", x=np.arange(1000.0).reshape(500, 2) + 0.5, y=np.arange(500) % 2)
     codebound("holdout", "seal", "other.npz", "--loss", "class:1")
     codebound("holdout", "look", "other.ledger.jsonl", "p.npy")
-    code, out, _ = codebound("check", "other.ledger.jsonl", "--max-error", 0.5)
+    code, out, _ = codebound("audit", "check", "other.ledger.jsonl", "--max-error", 0.5)
     assert (code, "the bound is on the loss class:1" in out) == (1, True)
-    assert codebound("check", "other.ledger.jsonl", "--max-error", 0.5, "--loss", "class:1")[0] == 0
+    assert codebound("audit", "check", "other.ledger.jsonl", "--max-error", 0.5, "--loss", "class:1")[0] == 0
 
 
 def test_a_certificate_is_checked_with_its_sample(codebound):
-    code, _, err = codebound("check", "c.cbound", "--max-error", 0.5)
+    code, _, err = codebound("audit", "check", "c.cbound", "--max-error", 0.5)
     assert (code, "cannot read c.cbound" in err) == (2, True)
     Path("c.cbound").write_bytes(b"CBOUND")
-    code, _, err = codebound("check", "c.cbound", "--max-error", 0.5)
+    code, _, err = codebound("audit", "check", "c.cbound", "--max-error", 0.5)
     assert (code, "--data" in err) == (2, True)
 
 
@@ -94,7 +94,7 @@ def keys(tmp_path):
 def test_a_signature_names_who_answers_for_the_bytes(keys, ledger, codebound, tmp_path):
     code, out, _ = codebound("verify", ledger, "--signed-by", "ours.pub")
     assert (code, f"there is no signature {ledger}.sig" in out) == (1, True)
-    assert codebound("sign", ledger, "--key", "ours.pem")[0] == 0
+    assert codebound("audit", "sign", ledger, "--key", "ours.pem")[0] == 0
     assert len((tmp_path / f"{ledger}.sig").read_bytes()) == 64
     assert codebound("verify", ledger, "--signed-by", "ours.pub")[0] == 0
     code, out, _ = codebound("verify", ledger, "--signed-by", "theirs.pub")
@@ -103,7 +103,7 @@ def test_a_signature_names_who_answers_for_the_bytes(keys, ledger, codebound, tm
 
 
 def test_a_signature_does_not_fit_other_bytes(keys, ledger, codebound, tmp_path):
-    codebound("sign", ledger, "--key", "ours.pem")
+    codebound("audit", "sign", ledger, "--key", "ours.pem")
     other = tmp_path / "other.jsonl"
     other.write_bytes((tmp_path / ledger).read_bytes() + b"\n")
     (tmp_path / "other.jsonl.sig").write_bytes((tmp_path / f"{ledger}.sig").read_bytes())
@@ -111,7 +111,7 @@ def test_a_signature_does_not_fit_other_bytes(keys, ledger, codebound, tmp_path)
 
 
 def test_openssl_agrees(keys, ledger, codebound):
-    codebound("sign", ledger, "--key", "ours.pem")
+    codebound("audit", "sign", ledger, "--key", "ours.pem")
     command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "ours.pub", "-rawin", "-in", ledger]
     try:
         done = subprocess.run(
@@ -125,8 +125,8 @@ def test_openssl_agrees(keys, ledger, codebound):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("sign", "none.cbound", "--key", "ours.pem"), "none.cbound cannot be read"),
-        (("sign", "test.npz", "--key", "ours.pub"), "is no private key"),
+        (("audit", "sign", "none.cbound", "--key", "ours.pem"), "none.cbound cannot be read"),
+        (("audit", "sign", "test.npz", "--key", "ours.pub"), "is no private key"),
         (("verify", "test.ledger.jsonl", "--signed-by", "ours.pem"), "no public key in PEM form"),
     ],
 )

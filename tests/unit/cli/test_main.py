@@ -7,6 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from codebound.cli.main import add_config, app
+from codebound.cli.options import Known
 from codebound.run.errors import UsageError
 
 COMMANDS = ("train", "measure", "compress", "sketch", "plan", "certify")
@@ -26,9 +27,10 @@ def run(tmp_path, monkeypatch):
         seed: int = typer.Option(0, min=0),
         quiet: bool = typer.Option(False, "--quiet", "-q"),
         options: list[str] | None = typer.Option(None, "--set"),  # noqa: B008
+        known: Known = None,
         version: bool = typer.Option(False, "--version", is_eager=True),
     ) -> None:
-        typer.echo(json.dumps([data, place, margin_share, seed, quiet, options]))
+        typer.echo(json.dumps([data, place, margin_share, seed, quiet, options, known]))
 
     def invoke(text, *arguments):
         (tmp_path / "run.toml").write_text(text)
@@ -41,18 +43,25 @@ def test_a_file_gives_options_flags_lists_and_arguments(run):
     text = (
         'data = "digits"\nplace = "here"\nmargin_share = 0.2\nseed = 3\nquiet = true\nset = ["a=1", "b=2"]\n'
     )
-    assert json.loads(run(text).stdout) == ["digits", "here", 0.2, 3, True, ["a=1", "b=2"]]
+    assert json.loads(run(text).stdout) == ["digits", "here", 0.2, 3, True, ["a=1", "b=2"], None]
 
 
 def test_hyphens_are_underscores_and_flags_go_on_top(run):
     text = 'data = "digits"\nmargin-share = 0.2\nset = ["a=1"]\n'
     result = run(text, "there", "--margin-share", "0.3", "--set", "c=3", "-q")
-    assert json.loads(result.stdout) == ["digits", "there", 0.3, 0, True, ["c=3"]]
+    assert json.loads(result.stdout) == ["digits", "there", 0.3, 0, True, ["c=3"], None]
+
+
+def test_a_table_has_keys_and_flags_go_on_top_of_each(run):
+    text = 'data = "digits"\n[known]\nshare = 0.5\nclass_names = "a,b"\nscores = ["x.npy", "y.npy"]\n'
+    found = json.loads(run(text, "--known", "share=0.3").stdout)[-1]
+    assert found == ["class-names=a,b", "scores=x.npy", "scores=y.npy", "share=0.3"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("known = 3", "'known' is a table: [known] and its keys below. Got 3"),
         ("margin-shar = 0.1", "no option 'margin-shar'; the nearest is 'margin-share'"),
         ("version = true", "no option 'version'"),
         ('config = "other.toml"', "no option 'config'"),

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 
 def test_a_dataset_of_a_factory_has_inputs_and_labels(own_cache):
     Path("made.py").write_text(
-        "import numpy as np\nfrom codebound import from_arrays\n"
+        "import numpy as np\nfrom codebound.sample.arrays import from_arrays\n"
         "def test_set():\n    return from_arrays(np.eye(4, dtype='f4'), np.arange(4) % 2, name='m')\n"
     )
     table = dataset_table("made:test_set:y")

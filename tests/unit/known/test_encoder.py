@@ -23,10 +23,11 @@ from codebound.known.encoder import (
     quantise_rows,
     save_table,
 )
+from codebound.request import Run
 from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound.sample.formats.texts import Texts, load_texts
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 
 FACTORY = """
 import torch
@@ -66,7 +67,7 @@ def here(tmp_path, monkeypatch, own_cache):
 
 
 def some(n=60):
-    return load_dataset("digits").select(range(n), role="train")
+    return load_sample("digits").select(range(n), role="train")
 
 
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=4))
@@ -163,7 +164,7 @@ def test_an_encoder_that_fails_says_so_in_a_sentence():
 def test_g_takes_raw_inputs_with_its_encoder_in_front(here):
     sample, encoder = some(300), load_encoder("my_encoders:features")
     table = encoder.table(sample)
-    found = certify(None, table, method="picks", effort="quick", delta=0.1)
+    found = certify(table, method="picks", delta=0.1, run=Run(effort="quick"))
     assert found.certificate.known.features == table.features
     found.save_to("cert")
     save_table(here / "again.npz", load_table(encoder, "digits"))
@@ -182,7 +183,7 @@ def test_tables_are_compared(here):
     assert "the same" in describe_differences(table, table)
     x = table.x.copy()
     x[0, 0] ^= 1
-    other = Dataset("x", "train", x, table.y, 10)
+    other = Sample("x", "train", x, table.y, 10)
     assert describe_differences(table, other).startswith("1 of 2400 bytes differs, by at most 1")
     assert "another table" in describe_differences(table, table.select(range(5), role="train"))
     save_table(here / "t.npz", table)
@@ -287,13 +288,13 @@ def test_a_declaration_fits_the_header_and_keeps_the_name():
 def test_class_names_are_a_base_on_the_command_line(here, codebound):
     rows = [f"{label},{letter} {number}" for label, letter in ("1a", "0e") for number in range(40)]
     (here / "t.csv").write_text("\n".join(["label{0|1},text", *rows]))
-    asked = ["certify", "--encoder", "my_encoders:letters", "--data", "t.csv:label"]
-    code, out, err = codebound(*asked, "--class-names", "e,a", "--method", "scores", "--out", "c")
+    asked = ["certify", "--known", "encoder=my_encoders:letters", "t.csv:label"]
+    code, out, err = codebound(*asked, "--known", "class-names=e,a", "--method", "scores", "--out", "c")
     assert code == 0, err
     assert "my_encoders:letters" in out
     assert "class names e, a" in (here / "c" / "result.json").read_text()
     code, out, err = codebound("verify", "c")
     assert (code, out.split(",")[0]) == (0, "ACCEPT")
-    code, _, err = codebound(*asked, "--class-names", "a", "--out", "d")
+    code, _, err = codebound(*asked, "--known", "class-names=a", "--out", "d")
     assert code != 0
     assert "give as many names" in err

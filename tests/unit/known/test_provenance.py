@@ -7,6 +7,7 @@ from worlds.bright_rows import images
 
 from codebound.certification import certify
 from codebound.known.provenance import UNKNOWN, origin_of
+from codebound.request import Run
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
@@ -48,7 +49,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_hold_out_bound_of_f_says_if_only_where_it_has_to(name):
     make, is_shown, words = CASES[name]
-    result = certify(make(), SAMPLE, method="prune", effort="quick", test_set=TEST).result
+    result = certify(SAMPLE, network=make(), method="prune", test=TEST, run=Run(effort="quick")).result
     assert ("holdout_f" in result) is is_shown
     assert result["holdout_f_words"].startswith(words)
     assert bool(result["holdout_f_words"]) is bool(words)

@@ -12,9 +12,18 @@ import pytest
 import torch
 
 from codebound.bits.stream import Stream
+from codebound.learn import features as features_module
 from codebound.learn import patch_features as module
 from codebound.learn.column_features import ColumnFeatures
-from codebound.learn.features import AbstractFeatures, FeatureMap, FilterFeatures, RoomError, fit_features
+from codebound.learn.features import (
+    FEATURES,
+    AbstractFeatures,
+    FeatureMap,
+    FilterFeatures,
+    RoomError,
+    fit_features,
+    vectors_of,
+)
 from codebound.learn.images import levels, mirror, straighten
 from codebound.learn.patch_features import PatchFeatures
 from codebound.run.errors import ModelError
@@ -269,3 +278,23 @@ def test_inputs_without_such_features_are_refused(
 ) -> None:
     with pytest.raises(ModelError, match=says):
         fit(settings, torch.zeros((20, *shape), dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("change", [None, mirror])
+def test_vectors_are_those_of_each_input(
+    monkeypatch: pytest.MonkeyPatch, threads: int, change: object
+) -> None:
+    monkeypatch.setattr(features_module, "_CHUNK", 7)
+    x = torch.randint(0, 256, (40, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    features, told = fit_features(FilterFeatures(True, 3, 2), x[:20], torch.arange(20) % 2), []
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        found = vectors_of(features, x, change=change, progress=lambda *said: told.append(said))
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert found.dtype == torch.int16
+    assert torch.equal(found.float(), torch.cat([features(each[None], change) for each in x]))
+    assert told == [(start, 40, FEATURES) for start in range(0, 40, 7)]

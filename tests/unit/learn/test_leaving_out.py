@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.learn import leaving_out
+from codebound.learn import picking
+from codebound.learn.features import prepare
 from codebound.learn.kernels import Kernel
-from codebound.learn.leaving_out import best_rule, leave_out, usual_kernel
 from codebound.learn.patch_features import PatchFeatures
-from codebound.learn.prepared import prepare
+from codebound.learn.picking import best_rule, leave_out, usual_kernel
 from codebound.learn.rule import Rule, usual_rule
 from codebound.run.errors import UsageError
-from codebound.sample.dataset import Dataset
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Sample
+from codebound.sample.load import load_sample
 from codebound.sample.order import Arranged, Design, arrange
 
 
@@ -26,7 +26,7 @@ def blobs(n: int, seed: int = 0, copies: int = 0) -> Arranged:
     y = rng.integers(0, 3, n)
     x = rng.normal(size=(n, 4)) + 1.3 * np.eye(4)[y]
     x[:copies] = x[n - copies :]
-    return arrange(Dataset("blobs", "train", x, y, 3), Design())
+    return arrange(Sample("blobs", "train", x, y, 3), Design())
 
 
 def left_out(inner: np.ndarray, ridge: float, targets: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -58,7 +58,7 @@ def test_the_usual_kernel_has_the_smallest_score_of_all(case: str) -> None:
     if case in ("table", "copies"):
         arranged = blobs(120, copies=30 if case == "copies" else 0)
     else:
-        arranged = arrange(load_dataset("digits").select(range(200), role="train"), Design())
+        arranged = arrange(load_sample("digits").select(range(200), role="train"), Design())
     rule = usual_rule(arranged.sample.input_shape, 70)
     if case == "mirrored":
         rule = Rule(PatchFeatures(3, 256, 4, 2, 3), copies=1)
@@ -88,16 +88,16 @@ def test_the_usual_kernel_has_the_smallest_score_of_all(case: str) -> None:
 def test_two_kernels_that_are_as_good_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     arranged = blobs(60)
     prepared = prepare(Rule(), arranged, 30)
-    monkeypatch.setattr(leaving_out, "_APART", 10.0)
+    monkeypatch.setattr(picking, "_APART", 10.0)
     assert not usual_kernel(Rule(), arranged, 30, prepared)[1]
 
 
 def test_only_a_thousand_rows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     arranged, seen = blobs(60), []
-    known = leaving_out.leave_out
-    monkeypatch.setattr(leaving_out, "_ROWS", 20)
+    known = picking.leave_out
+    monkeypatch.setattr(picking, "_ROWS", 20)
     monkeypatch.setattr(
-        leaving_out, "leave_out", lambda inner, *rest: seen.append(len(inner)) or known(inner, *rest)
+        picking, "leave_out", lambda inner, *rest: seen.append(len(inner)) or known(inner, *rest)
     )
     usual_kernel(Rule(), arranged, 30, prepare(Rule(), arranged, 30))
     assert set(seen) == {20}
@@ -108,7 +108,7 @@ def test_the_best_rule_errs_less_than_the_one_to_start_from() -> None:
     arranged = blobs(400, seed=3)
     rule = best_rule(arranged, 200)
     rows = arranged.places[:200]
-    trials = [leaving_out._Trial(each, arranged, rows, "cpu") for each in (Rule(), rule)]
+    trials = [picking._Trial(each, arranged, rows, "cpu") for each in (Rule(), rule)]
     assert trials[1].best() <= trials[0].best()
     assert rule.rounds == 0
     with pytest.raises(UsageError, match="at least 12"):
@@ -116,9 +116,9 @@ def test_the_best_rule_errs_less_than_the_one_to_start_from() -> None:
 
 
 def test_copies_of_a_picture_are_left_out_together() -> None:
-    arranged = arrange(load_dataset("digits").select(range(60), role="train"), Design())
+    arranged = arrange(load_sample("digits").select(range(60), role="train"), Design())
     rows = arranged.places[:30]
-    trial = leaving_out._Trial(replace(usual_rule((1, 8, 8), 30), copies=7), arranged, rows, "cpu")
+    trial = picking._Trial(replace(usual_rule((1, 8, 8), 30), copies=7), arranged, rows, "cpu")
     assert len(trial.targets) == 90
     inner = Kernel(trial.rule.gamma, trial.unit).values([trial.apart[0].clone()]).numpy()
     groups = np.tile(np.arange(30), 3)

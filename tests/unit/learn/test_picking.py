@@ -11,20 +11,18 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.bits.forms import FIRST_TABLE, PICKS, SPLIT, USUAL_SPLIT
-from codebound.learn import kernels, picking, ridge
+from codebound.bits.plain_code import FIRST_TABLE, PICKS, SPLIT, USUAL_SPLIT
+from codebound.learn import kernels, picking
 from codebound.learn.column_features import ColumnFeatures
-from codebound.learn.features import FilterFeatures, RoomError
+from codebound.learn.features import FilterFeatures, RoomError, prepare
+from codebound.learn.kernels import KernelRidge
 from codebound.learn.learner import room_of
-from codebound.learn.leaving_out import usual_kernel
 from codebound.learn.patch_features import PatchFeatures
-from codebound.learn.picking import carry_out, usual_split
-from codebound.learn.prepared import prepare
-from codebound.learn.ridge import KernelRidge
+from codebound.learn.picking import carry_out, usual_kernel, usual_split
 from codebound.learn.rule import ROUNDS, Rule, usual_rule
 from codebound.run.errors import ModelError, UsageError
-from codebound.sample.dataset import Dataset
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Sample
+from codebound.sample.load import load_sample
 from codebound.sample.order import Arranged, Design, arrange
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ TABLE = Rule(gamma_index=6, ridge_index=5, batch=3, rounds=5)
 
 @pytest.fixture(scope="module")
 def digits() -> Arranged:
-    return arrange(load_dataset("digits"), Design())
+    return arrange(load_sample("digits"), Design())
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +42,14 @@ def found(digits: Arranged) -> Learned:
     return carry_out(DIGITS, digits, form=PICKS, first=100)
 
 
-def blobs(n: int, seed: int = 0, classes: int = 3, apart: float = 1.5) -> Dataset:
+def blobs(n: int, seed: int = 0, classes: int = 3, apart: float = 1.5) -> Sample:
     rng = np.random.default_rng(seed)
     y = rng.integers(0, classes, n)
-    return Dataset("blobs", "train", rng.normal(size=(n, 4)) + apart * np.eye(4)[y], y, classes)
+    return Sample("blobs", "train", rng.normal(size=(n, 4)) + apart * np.eye(4)[y], y, classes)
 
 
 def pick(
-    rule: Rule, sample: Dataset, *, first: int = 10, design: Design | None = None, **options: object
+    rule: Rule, sample: Sample, *, first: int = 10, design: Design | None = None, **options: object
 ) -> Learned:
     return carry_out(rule, arrange(sample, design or Design()), form=PICKS, first=first, **options)
 
@@ -59,7 +57,7 @@ def pick(
 class Naive:
     """Columns, kernel and learner of section 7, for a table of numbers."""
 
-    def __init__(self, sample: Dataset, known: np.ndarray, rule: Rule, classes: list[int]) -> None:
+    def __init__(self, sample: Sample, known: np.ndarray, rule: Rule, classes: list[int]) -> None:
         t, size = len(known), sample.x.shape[1]
         v = np.sort(sample.x[known].astype(np.float64), axis=0)
         spread = v[9 * t // 10] - v[t // 10]
@@ -90,7 +88,7 @@ def test_a_split_is_that_of_the_page(form: str) -> None:
     sample, first = blobs(200), 60
     y = np.where(sample.y == 1, 3, sample.y)  # no row has label 1
     y[:first][y[:first] == 2] = 0  # no known row has label 2
-    sample = Dataset("blobs", "train", sample.x, y, 4)
+    sample = Sample("blobs", "train", sample.x, y, 4)
     arranged, rule = arrange(sample, Design("file")), Rule(gamma_index=6, ridge_index=5)
     known = arranged.places[:first]
     result = carry_out(rule, arranged, form=form, first=first)
@@ -169,8 +167,7 @@ def test_how_much_is_kept_and_done_at_a_time_changes_nothing(
     rule = replace(DIGITS, features=features, copies=copies, rounds=3)
     usual = pick(rule, sample, first=50)
     monkeypatch.setattr(kernels, "KEPT", 0)
-    monkeypatch.setattr(kernels, "_ROWS", 101)
-    monkeypatch.setattr(ridge, "_ROWS", 17)
+    monkeypatch.setattr(kernels, "_ROWS", 17)
     small = pick(rule, sample, first=50)
     assert np.array_equal(small.picks, usual.picks)
     assert small.rounds == usual.rounds
@@ -190,7 +187,7 @@ def test_what_was_not_kept_can_be_thrown_away() -> None:
     """Preference of the rule as it is carried out: c(U) = c(S) for U between c(S) and S."""
     sample = blobs(60, apart=1.0)
 
-    def kept(learned: Learned, part: Dataset) -> set[int]:
+    def kept(learned: Learned, part: Sample) -> set[int]:
         values, room = learned.scores()
         wrong = [
             i
@@ -307,7 +304,7 @@ def test_known_rows_of_one_class_teach_nothing() -> None:
 
 
 def test_too_much_work_is_refused_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = load_dataset("digits").select(range(60), role="train")
+    sample = load_sample("digits").select(range(60), role="train")
     monkeypatch.setattr(picking, "prepare", None)
     rule = Rule(PatchFeatures(3, 2048, 4, 5), rounds=0)  # of 102,400 numbers
     with pytest.raises(ModelError, match="more than a certificate"):

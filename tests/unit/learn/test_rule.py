@@ -8,14 +8,21 @@ from dataclasses import replace
 import certificate_reader as other
 import pytest
 
-from codebound.bits.bitstring import Bits
-from codebound.bits.forms import PICKS, SPLIT, USUAL_SPLIT, code_form
-from codebound.bits.plain_code import PlainReader
+from codebound.bits.plain_code import PICKS, SPLIT, USUAL_SPLIT, Bits, PlainReader, code_form
 from codebound.learn.column_features import ColumnFeatures
 from codebound.learn.features import AbstractFeatures, FilterFeatures
 from codebound.learn.patch_features import PatchFeatures
-from codebound.learn.rule import BATCHES, FIRST, ROUNDS, Rule, families_of, move_while, usual_rule
-from codebound.learn.rule_code import RuleChoice, code_rule
+from codebound.learn.rule import (
+    BATCHES,
+    FIRST,
+    ROUNDS,
+    Rule,
+    RuleChoice,
+    code_rule,
+    families_of,
+    move_while,
+    usual_rule,
+)
 from codebound.run.errors import FormatError, ModelError, UsageError
 from codebound.sample.order import coded_share
 

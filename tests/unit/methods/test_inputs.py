@@ -8,26 +8,25 @@ import torch
 from scipy.stats import beta
 from torch import nn
 from worlds.networks import mlp
+from worlds.requests import request
 from worlds.samples import clouds, random_labels
 
-from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.known.base import Pretrained
-from codebound.known.provenance import UNKNOWN, Origin, remember
+from codebound.known.provenance import UNKNOWN, Origin, Pretrained, remember
 from codebound.known.score_tables import ScoreTable
 from codebound.methods.inputs import (
     Networks,
+    Scores,
     describe_own_message,
-    explain_no_features,
-    features_of_base,
+    explain_no_scores,
     make_helper,
     maker_of,
     scores_of_base,
 )
-from codebound.methods.search import UnsuitedError
+from codebound.request import Claim, Known, Run
 from codebound.run.errors import CertificateError, UsageError
-from codebound.sample.made import Made
+from codebound.sample.dataset import Made
 from codebound.sample.order import Design, arrange
 from codebound_networks.chains.original import Original
 from codebound_networks.train.config import TrainConfig
@@ -58,24 +57,17 @@ def trained(first, steps=150, width=16):
     return network
 
 
-@pytest.mark.parametrize("activation", [nn.ReLU, nn.GELU], ids=["chain", "module"])
-def test_features_of_a_base_are_what_its_last_layer_reads(activation):
-    module = hidden(activation)
-    encoder, x = features_of_base(start_of(module), SAMPLE, device="cpu"), torch.from_numpy(SAMPLE.x[:7])
-    theirs = module[:-1](x).double()
-    theirs /= theirs.square().mean(1, keepdim=True).sqrt()
-    assert torch.allclose(encoder.function(x), theirs, atol=1e-5)
-    other = features_of_base(start_of(hidden(activation, seed=1)), SAMPLE, device="cpu")
-    assert other.sha256 != encoder.sha256
-    with pytest.raises(UnsuitedError, match="hidden layer"):
-        features_of_base(start_of(nn.Sequential(nn.Linear(6, 3))), SAMPLE, device="cpu")
-
-
 def test_scores_of_a_base_are_declared_and_counted_on_all_examples():
     module = trained(clouds(300, features=6, seed=9))
     table = scores_of_base(start_of(module), SAMPLE, device="cpu")
     assert np.allclose(table.scores, module(torch.from_numpy(SAMPLE.x)).detach().numpy(), atol=1e-6)
-    found = certify(module, SAMPLE, base=Pretrained(module, WORDS), method="scores", effort="quick")
+    found = certify(
+        SAMPLE,
+        network=module,
+        method="scores",
+        known=Known(base=Pretrained(module, WORDS)),
+        run=Run(effort="quick"),
+    )
     errors = int((table.scores.argmax(1) != SAMPLE.y).sum())
     certificate = found.certificate
     assert (certificate.limit.errors, certificate.limit.n, certificate.known.rows) == (errors, 240, 0)
@@ -83,26 +75,21 @@ def test_scores_of_a_base_are_declared_and_counted_on_all_examples():
     assert found.certificate.known.tables[0].by == WORDS
 
 
-def test_picks_on_the_features_of_a_base_are_about_the_table():
-    module = trained(clouds(300, features=6, seed=9))
-    found = certify(module, SAMPLE, base=Pretrained(module, WORDS), method="picks", effort="quick")
-    assert found.sample.x.shape == (240, 16)
-    assert found.certificate.claim.assurance == "replayed on declared inputs"
-    assert "the last hidden layer of the base" in found.result["network"]
-    assert verify(found.certificate, found.sample).is_accepted
-    assert not verify(found.certificate, SAMPLE).is_accepted
-
-
 def test_a_base_that_is_known_to_have_seen_the_sample_is_refused():
     module = hidden()
     remember(module, Origin(SAMPLE.sha256))
-    for method in ("picks", "scores", "auto"):
+    for method in ("scores", "auto"):
         with pytest.raises(CertificateError, match="on this very sample"):
-            certify(module, SAMPLE, base=Pretrained(module, WORDS), method=method, effort="quick")
+            certify(
+                SAMPLE,
+                network=module,
+                method=method,
+                known=Known(base=Pretrained(module, WORDS)),
+                run=Run(effort="quick"),
+            )
 
 
-@pytest.mark.parametrize("method", ["scores", "picks"])
-def test_a_helper_sees_the_known_share_and_nothing_else(method):
+def test_a_helper_sees_the_known_share_and_nothing_else():
     seen = []
 
     def make(first):
@@ -110,47 +97,50 @@ def test_a_helper_sees_the_known_share_and_nothing_else(method):
         return trained(first)
 
     found = certify(
-        None,
         SAMPLE,
-        prior_tenths=5,
-        helper=make,
-        method=method,
-        effort="quick",
-        test_set=clouds(90, features=6, seed=4),
+        method="scores",
+        test=clouds(90, features=6, seed=4),
+        known=Known(share=0.5, helper=make),
+        run=Run(effort="quick"),
     )
-    share = 120 if method == "scores" else 100  # of those that picks can begin with
-    known, rest = arrange(SAMPLE, Design()).split(share)
+    known, rest = arrange(SAMPLE, Design()).split(120)
     (given,) = seen
     assert np.array_equal(given.x, SAMPLE.x[known])
     certificate = found.certificate
-    assert certificate.known.rows == share
-    assert certificate.limit.n == 240 - share
+    assert certificate.known.rows == 120
+    assert certificate.limit.n == 120
     assert found.holdout.facts.n == 90
-    if method == "scores":
-        outputs = trained(given)(torch.from_numpy(SAMPLE.x[rest])).argmax(1).numpy()
-        assert abs(certificate.limit.errors - int((outputs != SAMPLE.y[rest]).sum())) <= 1
-        assert certificate.known.tables[0].rows == 120
-        assert f"{__name__}:test_a_helper_sees" in certificate.known.tables[0].by
-    else:
-        assert certificate.sample.order == "file"
-        assert certificate.known.features.rows == 100
-        assert np.array_equal(found.sample.y, SAMPLE.y[arrange(SAMPLE, Design()).places])
-        assert "and of the first 100 rows of this sample" in " ".join(certificate.declarations)
+    outputs = trained(given)(torch.from_numpy(SAMPLE.x[rest])).argmax(1).numpy()
+    assert abs(certificate.limit.errors - int((outputs != SAMPLE.y[rest]).sum())) <= 1
+    assert certificate.known.tables[0].rows == 120
+    assert f"{__name__}:test_a_helper_sees" in certificate.known.tables[0].by
+
+
+@pytest.mark.parametrize("known", [{"base": Pretrained(hidden(), WORDS)}, {"share": 0.5, "helper": trained}])
+def test_picks_look_at_inputs_and_at_no_network(known):
+    with pytest.raises(UsageError, match="inputs as they are"):
+        certify(SAMPLE, network=hidden(), method="picks", known=Known(**known), run=Run(effort="quick"))
+
+
+def test_scores_of_several_classifiers_are_averaged():
+    networks, x = [hidden(seed=seed) for seed in (0, 1)], torch.from_numpy(SAMPLE.x)
+    mean = sum(each(x).log_softmax(1) for each in networks) / 2
+    assert torch.allclose(Scores(networks)(x), mean.double(), atol=1e-6)
+    assert torch.allclose(Scores(networks[:1])(x), networks[0](x).double(), atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["split", "picks", "scores"])
 @pytest.mark.parametrize("rows", [100, 150])
 def test_no_rule_knows_fewer_rows_than_its_features_were_made_of(method, rows):
     sample = replace(SAMPLE, features=Made("an encoder", "this sample", rows, "a" * 64))
-    found = certify(None, sample, design=Design(order="file"), method=method, effort="quick")
+    found = certify(sample, method=method, claim=Claim(order="file"), run=Run(effort="quick"))
     assert found.certificate.known.rows >= rows
     with pytest.raises(UsageError, match="no table was made of fewer"):
         certify(
-            None,
             sample,
-            design=Design(order="file"),
-            scores=ScoreTable(SAMPLE.x[:, :3], "x", "y", rows - 1),
             method="scores",
+            known=Known(scores=ScoreTable(SAMPLE.x[:, :3], "x", "y", rows - 1)),
+            claim=Claim(order="file"),
         )
 
 
@@ -158,27 +148,27 @@ def test_a_helper_of_noise_promises_no_better_than_guessing_and_one_that_saw_the
     """Bits and errors are right and the verifier accepts, so the declaration has to be there."""
     sample = random_labels(200)
     honest = certify(
-        None,
         sample,
-        prior_tenths=5,
-        helper=lambda first: trained(first, 300, 256),
         method="scores",
-        effort="quick",
+        known=Known(share=0.5, helper=lambda first: trained(first, 300, 256)),
+        run=Run(effort="quick"),
     )
     assert honest.bound >= 0.75
     liar = trained(sample, 400, 256)
-    found = certify(None, sample, prior_tenths=5, helper=lambda first: liar, method="scores", effort="quick")
+    found = certify(
+        sample, method="scores", known=Known(share=0.5, helper=lambda first: liar), run=Run(effort="quick")
+    )
     assert found.bound < 0.5
     assert any("made without the counted examples" in line for line in found.certificate.declarations)
 
 
-@pytest.mark.parametrize("method", ["auto", "picks", "prune"])
+@pytest.mark.parametrize("method", ["auto", "prune"])
 def test_a_helper_that_is_known_to_have_seen_the_rest_is_refused(method):
     rest = SAMPLE.select(arrange(SAMPLE, Design()).split(120)[1], role="certify")
     liar = fit(nn.Sequential(nn.Linear(6, 3)), rest, TrainConfig(epochs=1)).model
     for helper in (Pretrained(liar, "made of the first half"), lambda first: liar):
         with pytest.raises(CertificateError, match="must not have seen"):
-            certify(None, SAMPLE, prior_tenths=5, helper=helper, method=method, effort="quick")
+            certify(SAMPLE, method=method, known=Known(share=0.5, helper=helper), run=Run(effort="quick"))
 
 
 @pytest.mark.parametrize(
@@ -191,13 +181,13 @@ def test_a_helper_that_is_known_to_have_seen_the_rest_is_refused(method):
         ({"helper": lambda first: nn.Linear(6, 5)}, "no classifier of 3 classes"),
         ({"helper": lambda first: nn.Sequential(nn.Linear(6, 3), nn.Flatten(0))}, "a row of numbers"),
         ({"helper": trained, "base": Pretrained(nn.Linear(6, 3), "x")}, "not both"),
-        ({"helper": trained, "prior_tenths": None}, "say of which"),
-        ({"prior_tenths": 10}, "1 to 9 tenths"),
+        ({"helper": trained, "share": None}, "give the share"),
+        ({"share": 1.0}, "between 0 and 1"),
     ],
 )
 def test_a_helper_that_cannot_be_is_refused(asked, reason):
     with pytest.raises(UsageError, match=reason):
-        certify(None, SAMPLE, effort="quick", **{"prior_tenths": 5, **asked})
+        certify(SAMPLE, run=Run(effort="quick"), **request(**{"share": 0.5, **asked}))
 
 
 def test_a_maker_is_given_what_it_takes_by_name():
@@ -216,15 +206,15 @@ def test_what_a_message_may_cost():
 
 
 def test_without_a_declaration_picks_do_not_look_at_f():
-    found = certify(hidden(), SAMPLE, effort="quick")
+    found = certify(SAMPLE, network=hidden(), run=Run(effort="quick"))
     assert found.sample.x is SAMPLE.x or np.array_equal(found.sample.x, SAMPLE.x)
-    assert explain_no_features(UNKNOWN, SAMPLE) in found.notes
-    assert "it was trained on this sample" in explain_no_features(Origin(f"some,{SAMPLE.sha256}"), SAMPLE)
-    assert explain_no_features(Origin("some other"), SAMPLE) == explain_no_features(UNKNOWN, SAMPLE)
+    assert explain_no_scores(UNKNOWN, SAMPLE) in found.notes
+    assert "it was trained on this sample" in explain_no_scores(Origin(f"some,{SAMPLE.sha256}"), SAMPLE)
+    assert explain_no_scores(Origin("some other"), SAMPLE) == explain_no_scores(UNKNOWN, SAMPLE)
 
 
 def test_scores_of_a_network_that_was_given_are_checked_from_the_folder_and_not_loaded(tmp_path):
-    found = certify(None, SAMPLE, prior_tenths=5, helper=trained, method="scores", effort="quick")
+    found = certify(SAMPLE, method="scores", known=Known(share=0.5, helper=trained), run=Run(effort="quick"))
     assert (found.classifier(torch.from_numpy(SAMPLE.x)).argmax(1).numpy() != SAMPLE.y).mean() < 0.5
     folder = found.save_to(tmp_path / "c").folder
     assert verify_command([str(folder)]) == 0
@@ -232,3 +222,41 @@ def test_scores_of_a_network_that_was_given_are_checked_from_the_folder_and_not_
         load_classifier(folder)
     assert "load_classifier" not in (folder / "README.md").read_text()
     assert "load_classifier" not in (folder / "report.html").read_text()
+
+
+MAKER = """
+import torch
+from torch import nn
+
+def make(first):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    x, y = first.scaling.apply(torch.from_numpy(first.x)), torch.from_numpy(first.y)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(100):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+    return network
+"""
+
+
+@pytest.mark.thorough
+def test_the_command_makes_a_helper(codebound, empty_folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(empty_folder))
+    (empty_folder / "my_maker.py").write_text(MAKER)
+    asked = ("certify", "digits", "--known", "helper=my_maker:make", "--known", "share=0.5")
+    code, out, err = codebound(*asked, "--method", "scores", "--run", "effort=quick", "--out", "c")
+    assert code == 0, err
+    assert "my_maker:make" in out
+    code, out, err = codebound("verify", "c")
+    assert code == 0, err
+    assert "my_maker:make" in out
+
+
+def test_weights_of_the_whole_sample_are_no_helper(codebound, empty_folder):
+    assert codebound("train", "linear", "--data", "digits", "--epochs", "1", "--out", "f")[0] == 0
+    known = ("--known", "share=0.5", "--known", "helper=f/model.safetensors")
+    code, _, err = codebound("certify", "digits", "--model", "linear", *known, "--out", "c")
+    assert code == 1
+    assert "trained on this very sample" in err

@@ -1,23 +1,25 @@
 """Offers: which are kept, which wins, and what happens where the second program refuses one."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
+from worlds.bright_rows import offer_of
 from worlds.outcomes import issued, outcome, task_of
 from worlds.samples import clouds
 
-from codebound.bits.forms import FIRST_TABLE, NETWORK, PICKS, USUAL_SPLIT
+from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, USUAL_SPLIT
 from codebound.certificate import assessment
 from codebound.certificate.assessment import assess
 from codebound.certification import certify
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format
-from codebound.methods.offers import HOLD_OUT, Offer, Route, advice, list_routes
-from codebound.methods.search import Search
+from codebound.methods.search import HOLD_OUT, Route, Search, advice, list_routes
+from codebound.request import Run
 from codebound.run.errors import RefusedError
 
 
@@ -43,7 +45,7 @@ def refusing(monkeypatch):
 
 def test_the_next_best_certificate_is_issued_where_one_is_refused(refusing, tmp_path, capsys):
     asked, _ = refusing
-    found = certify(None, table(), effort="quick")
+    found = certify(table(), method="picks", run=Run(effort="quick"))
     assert found.certificate is asked[1]
     assert asked[0].claim.bound <= asked[1].claim.bound
     (refusal,) = found.refusals
@@ -62,14 +64,9 @@ def test_only_where_all_are_refused_nothing_is_issued_and_all_reasons_are_said(r
     asked, left = refusing
     left[0] = 100
     with pytest.raises(RefusedError, match=r"so none was issued.*please report") as refused:
-        certify(None, table(), effort="quick")
+        certify(table(), method="picks", run=Run(effort="quick"))
     assert len(asked) > 1
     assert refused.value.reasons == len(asked) * ("Message: odd.",)
-
-
-def offer_of(bound, *, is_recounted=False, method="m"):
-    found = SimpleNamespace(rank=(bound, 0.0), outcome=SimpleNamespace(is_recounted=is_recounted))
-    return Offer(found, method)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +87,7 @@ def test_the_best_of_each_method_is_kept_and_all_of_one_that_was_asked_for():
         search.is_asked = is_asked
         for search.running, form in (("a", PICKS), ("a", USUAL_SPLIT), ("b", FIRST_TABLE), ("b", PICKS)):
             search.offer(made[form])
-        kept = [(each.method, each.assessed.bound) for each in search.offers]
+        kept = [(each.method, each.bound) for each in search.offers]
         assert kept[0] == ("a", bounds[USUAL_SPLIT])
         assert len(kept) == (4 if is_asked else 2)
         assert [each.rank for each in search.offers] == sorted(each.rank for each in search.offers)
@@ -98,11 +95,11 @@ def test_the_best_of_each_method_is_kept_and_all_of_one_that_was_asked_for():
 
 def test_routes_stand_beside_a_hold_out_set_with_the_errors_of_a_split():
     task = task_of()
-    offers = [Offer(assess(outcome(form, task), task), form) for form in (USUAL_SPLIT, PICKS, FIRST_TABLE)]
+    offers = [assess(outcome(form, task), task, method=form) for form in (USUAL_SPLIT, PICKS, FIRST_TABLE)]
     offers.sort(key=lambda each: each.rank)
     rows = {each.name: each for each in list_routes(offers, offers[0], delta=0.05)}
     assert set(rows) == {USUAL_SPLIT, PICKS, FIRST_TABLE, HOLD_OUT}
-    tally = offers[0].assessed.tally
+    tally = offers[0].tally
     assert rows[HOLD_OUT].bound == pytest.approx(beta.isf(0.05, tally.errors + 1, tally.n - tally.errors))
     assert not rows[HOLD_OUT].has_certificate
     assert (rows[FIRST_TABLE].assurance, rows[PICKS].assurance) == ("recounted", "replayed")
@@ -111,7 +108,7 @@ def test_routes_stand_beside_a_hold_out_set_with_the_errors_of_a_split():
     assert "6 picks beside 30 first ones" in rows[PICKS].price
     (alone,) = [each for each in offers if each.method == PICKS]
     assert [each.name for each in list_routes([alone], None, delta=0.05)] == [PICKS]
-    network = Offer(issued(NETWORK)[2], "message")
+    network = replace(issued(NETWORK)[2], method="message")
     assert [each.name for each in list_routes([network], network, delta=0.05)] == ["message"]
 
 

@@ -5,19 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
+from worlds.requests import request
 from worlds.samples import clouds, random_labels
 
-from codebound.bits.forms import PICKS
+from codebound.bits.plain_code import PICKS
 from codebound.certification import certify
 from codebound.methods import picks
 from codebound.methods.search import UnsuitedError
+from codebound.request import Claim, Run
 from codebound.sample.arrays import from_arrays
-from codebound.sample.order import Design
 
 
 def certified(x, y, **asked):
     return certify(
-        None, from_arrays(x, y, name="t"), method="picks", **{"effort": "quick"} | asked
+        from_arrays(x, y, name="t"), method="picks", **request(**{"effort": "quick"} | asked)
     ).certificate
 
 
@@ -62,26 +63,26 @@ def test_who_interrupts_the_picking_ends_the_search(part, monkeypatch):
     monkeypatch.setattr(picks, "carry_out", interrupted)
     sample = clouds(90, classes=2, features=3)
     if part == "all":
-        assert certify(None, sample, method="picks", effort="quick").is_interrupted
+        assert certify(sample, method="picks", run=Run(effort="quick")).is_interrupted
     else:
         with pytest.raises(KeyboardInterrupt):
-            certify(None, sample, method="picks", effort="quick")
+            certify(sample, method="picks", run=Run(effort="quick"))
 
 
 def test_however_short_the_time_the_first_answer_says_more_than_guessing():
-    found = certify(None, clouds(400, features=5, apart=3.0), minutes=1e-9)
+    found = certify(clouds(400, features=5, apart=3.0), run=Run(minutes=1e-9))
     assert found.is_out_of_time
     assert not found.vacuous
 
 
 def test_labels_that_nobody_can_tell_get_a_vacuous_answer_in_no_time():
-    found = certify(None, random_labels(400), minutes=1e-9)
+    found = certify(random_labels(400), run=Run(minutes=1e-9))
     assert found.certificate.claim.vacuous
     assert found.is_out_of_time
     assert "more minutes" in found.result["advice"]
 
 
 def test_clusters_have_no_picks():
-    design = Design("clusters", "independent", clusters=np.repeat(np.arange(60, dtype=np.int64), 2))
+    clusters = np.repeat(np.arange(60, dtype=np.int64), 2)
     with pytest.raises(UnsuitedError, match="of clusters one row counts"):
-        certify(None, clouds(120), design=design, method="picks", effort="quick")
+        certify(clouds(120), method="picks", claim=Claim(clusters=clusters), run=Run(effort="quick"))

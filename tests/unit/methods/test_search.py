@@ -11,8 +11,7 @@ import pytest
 from worlds.samples import written_clusters
 
 from codebound.certificate.assessment import issue
-from codebound.certificate.messages import Options
-from codebound.certificate.task import Task
+from codebound.certificate.task import Options, Task
 from codebound.methods.registry import Method
 from codebound.methods.search import Search, UnsuitedError, run
 from codebound.run.errors import CertificateError, ModelError
@@ -45,7 +44,8 @@ def is_good(found) -> bool:
 def only(monkeypatch, **functions) -> dict[str, Method]:
     """Makes these the only methods; the table that is returned can be added to."""
     methods = {name: Method("", function) for name, function in functions.items()}
-    monkeypatch.setattr("codebound.methods.search.list_methods", lambda: methods)
+    for module in ("search", "registry"):
+        monkeypatch.setattr(f"codebound.methods.{module}.list_methods", lambda: methods)
     return methods
 
 
@@ -54,7 +54,7 @@ def test_the_better_message_is_kept_whatever_the_order():
         found = search()
         for weight in order:
             found.propose(message(weight))
-        assert found.best.bound == min(each.assessed.bound for each in found.offers)
+        assert found.best.bound == min(each.bound for each in found.offers)
         assert found.tried == 2
         assert is_good(found.best)
 
@@ -84,7 +84,7 @@ def test_an_interrupted_search_assesses_the_message_that_was_estimated_best(monk
     only(monkeypatch, prune=interrupted)
     found = search()
     assert is_good(run(found, "prune"))
-    assert (found.tried, found.method, found.is_interrupted) == (1, "prune", True)
+    assert (found.tried, found.best.method, found.is_interrupted) == (1, "prune", True)
 
 
 def test_what_is_held_is_not_assessed_without_an_interruption(monkeypatch):
@@ -124,7 +124,7 @@ def test_a_training_that_diverges_costs_no_other_method(monkeypatch):
 
     found = search()
     run(found, "auto")
-    assert (found.method, list(found.skipped)) == ("good", ["diverging"])
+    assert (found.best.method, list(found.skipped)) == ("good", ["diverging"])
     with pytest.raises(ModelError):
         run(search(), "diverging")
 
@@ -144,7 +144,7 @@ def test_auto_runs_every_method_and_none_at_all_is_an_error(monkeypatch):
 
     found = search()
     assert run(found, "auto").tally.errors < 100
-    assert (found.tried, found.method) == (2, "good")
+    assert (found.tried, found.best.method) == (2, "good")
     nothing = Method("Nothing.", lambda each: None)
     only(monkeypatch, none=nothing.function)
     with pytest.raises(CertificateError, match="no message"):
@@ -307,7 +307,7 @@ class TestTime:
         for name in ("auto", "trains"):
             found = search()
             run(found, name, minutes=10.0)
-            assert (found.method, found.skipped) == ("trains", {})
+            assert (found.best.method, found.skipped) == ("trains", {})
 
     def test_nothing_at_all_is_an_error_in_any_time(self, monkeypatch):
         def never(each: Search) -> None:

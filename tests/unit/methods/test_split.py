@@ -8,13 +8,14 @@ import torch
 from worlds.outcomes import CHAIN, CODES
 from worlds.samples import clouds, rows_of, written_clusters
 
-from codebound.bits.forms import SPLIT, USUAL_SPLIT
-from codebound.certificate.limits import Term
+from codebound.bits.plain_code import SPLIT, USUAL_SPLIT
 from codebound.certificate.task import AboutF, Task
 from codebound.certification import certify
 from codebound.methods import split
 from codebound.methods.search import Search, UnsuitedError
+from codebound.request import Claim, Run
 from codebound.run.errors import ModelError
+from codebound.sample.counting import Term
 from codebound.sample.order import Design
 from codebound_networks.chains.original import Original
 
@@ -34,14 +35,14 @@ def nearest(sample, known, rest):
 def test_the_usual_split_costs_a_bit_and_another_one_is_offered_beside_it():
     search = search_for(clouds(300, features=6, apart=1.6))
     split.propose_split(search)
-    forms = {each.assessed.outcome.form: each.assessed for each in search.offers}
+    forms = {each.outcome.form: each for each in search.offers}
     usual = forms[USUAL_SPLIT]
     assert (usual.bits.length, usual.outcome.known_rows, usual.tally.n) == (1, 150, 150)
     assert usual.bound == Term("binomial", usual.tally.errors, 150, 1).limit(0.05)
     assert set(forms) <= {USUAL_SPLIT, SPLIT}
     quick = search_for(clouds(300, features=6, apart=1.6), "quick")
     split.propose_split(quick)
-    assert [each.assessed.outcome.form for each in quick.offers] == [USUAL_SPLIT]
+    assert [each.outcome.form for each in quick.offers] == [USUAL_SPLIT]
 
 
 def test_errors_are_those_of_rows_after_the_known_share():
@@ -101,21 +102,25 @@ def test_where_no_usual_learner_suits_another_one_may(monkeypatch):
         raise ModelError("too much work.")
 
     monkeypatch.setattr(split, "usual_split", fail)
-    found = certify(None, clouds(200, features=4), method="split", effort="quick")
+    found = certify(clouds(200, features=4), method="split", run=Run(effort="quick"))
     assert found.certificate.form == SPLIT
     monkeypatch.setattr(split, "best_rule", fail)
     with pytest.raises(UnsuitedError, match="too much work"):
-        certify(None, clouds(200, features=4), method="split", effort="quick")
+        certify(clouds(200, features=4), method="split", run=Run(effort="quick"))
 
 
 def test_clusters_are_split_as_wholes_and_a_row_of_each_counts():
     sample = clouds(300, features=4, apart=2.0)
     clusters = np.repeat(np.arange(100, dtype=np.int64), 3)
-    design = Design("clusters", "independent", clusters=clusters)
-    found = certify(None, sample, design=design, method="split", effort="quick").certificate
+    found = certify(
+        sample, method="split", claim=Claim(clusters=clusters), run=Run(effort="quick")
+    ).certificate
     assert (found.known.rows, found.limit.n, found.claim.on) == (50, 50, "one row a cluster")
     every = certify(
-        None, sample, design=design, method="split", effort="quick", on="any row of a cluster"
+        sample,
+        method="split",
+        claim=Claim(clusters=clusters, on="any row of a cluster"),
+        run=Run(effort="quick"),
     ).certificate
     assert every.limit.n == 50
     assert every.limit.errors >= found.limit.errors

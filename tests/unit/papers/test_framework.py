@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.facts import layer_facts, network_facts
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_hoeffding
+from codebound.bounds.risk import OccamFacts
 from codebound.run.errors import UsageError
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import (

@@ -15,12 +15,18 @@ import pytest
 
 import codebound as cb
 from codebound.certificate.file import Certificate
-from codebound.holdout.fidelity import faithful
 from codebound.holdout.seals import Plan, seal
-from codebound.holdout.statements import better, look_at_planned
-from codebound.report.evidence import list_metrics, read_evidence
-from codebound.report.exports import FORMS, cyclonedx_bom, intoto_statement, model_card
-from codebound.run.errors import CodeboundError, RefusedError
+from codebound.holdout.statements import better, faithful, look_at_planned
+from codebound.report.exports import (
+    FORMS,
+    cyclonedx_bom,
+    export,
+    intoto_statement,
+    list_metrics,
+    model_card,
+    read_evidence,
+)
+from codebound.run.errors import CodeboundError, RefusedError, UsageError
 from codebound.sample.arrays import from_arrays
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
@@ -37,7 +43,7 @@ def found():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 4)).astype("f4")
     sample = from_arrays(x, (x[:, 0] > 0).astype(int), name="made", role="train")
-    return cb.certify(None, sample, effort="quick", by_class=True)
+    return cb.certify(sample, claim=cb.Claim(by_class=True), run=cb.Run(effort="quick"))
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +224,6 @@ def test_a_certificate_of_another_sample_is_refused_and_nothing_written(folder, 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--to", "pdf"), "intoto, cyclonedx, card"),
         (("--to", "card", "--max-error", "0.1"), "belongs to the form intoto"),
         (("--to", "intoto", "--max-error", "0"), "lies in (0, 1]"),
         (("--to", "card", "--out", "no/such/place.md"), "does not exist"),
@@ -229,6 +234,11 @@ def test_bad_options_get_one_sentence(words, said, folder, codebound):
     assert code == 2
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_a_form_that_is_none_is_refused(folder):
+    with pytest.raises(UsageError, match="intoto, cyclonedx, card"):
+        export(folder, "pdf")
 
 
 def test_a_folder_of_something_else_gets_one_sentence(tmp_path, codebound):

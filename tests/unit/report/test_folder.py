@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from worlds.bright_rows import images, solved
+from worlds.requests import request
 
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import options_of, verify_folder
 from codebound.certification import certify
+from codebound.request import Claim, Run
 from codebound.run.errors import UsageError
-from codebound.sample.load import load_dataset
-from codebound.sample.order import Design
+from codebound.sample.load import load_sample
 from codebound_verify.__main__ import main as verify
 
 SAMPLE = images()
@@ -28,12 +29,12 @@ def _short(monkeypatch):
 
 
 def certified(**asked):
-    return certify(solved().build(), SAMPLE, method="prune", effort="quick", **asked)
+    return certify(SAMPLE, network=solved().build(), method="prune", **request(effort="quick", **asked))
 
 
 CASES = {
     "about g": ({}, set()),
-    "after a split": ({"prior_tenths": 3}, {"base.safetensors"}),
+    "after a split": ({"share": 0.3}, {"base.safetensors"}),
     "on a domain": ({"input_range": (0, 255)}, {"f.safetensors"}),
     "by disagreement": ({"unlabelled": images(80, 1, "unlabelled")}, {"f.safetensors", "unlabelled.npz"}),
 }
@@ -55,7 +56,7 @@ def test_the_folder_has_all_that_the_verifier_needs(name, tmp_path, capsys):
 
 
 def test_settings_and_result_say_what_was_asked_and_found(tmp_path):
-    found = certified(test_set=images(60, 2, "test"), delta=0.1, seed=3)
+    found = certified(test=images(60, 2, "test"), delta=0.1, seed=3)
     saved = found.save_to(tmp_path / "one")
     settings = json.loads((tmp_path / "one" / "config.json").read_text())
     assert settings["data"] == "rows"
@@ -140,10 +141,10 @@ def test_what_ran_out_of_time_asks_for_more():
 def test_a_folder_is_verified_from_elsewhere_and_needs_nothing_besides(method, tmp_path, monkeypatch):
     """Clusters, groups and tables of scores lie in the folder too."""
     numbers = np.arange(SAMPLE.n, dtype=np.int64)
-    design = Design("clusters", "independent", clusters=numbers // 2)
+    claim = Claim(clusters=numbers // 2)
     if method == "picks":
-        design = Design(groups=numbers % 3, copies="independent")
-    saved = certify(None, SAMPLE, method=method, effort="quick", design=design).save_to(tmp_path / "here")
+        claim = Claim(groups=numbers % 3, copies="independent")
+    saved = certify(SAMPLE, method=method, claim=claim, run=Run(effort="quick")).save_to(tmp_path / "here")
     moved = saved.folder.rename(tmp_path / "there")
     monkeypatch.chdir("/")
     assert verify([str(moved)]) == 0
@@ -156,9 +157,9 @@ def test_a_folder_is_verified_from_elsewhere_and_needs_nothing_besides(method, t
 
 def test_a_sample_that_is_large_is_written_as_arrays_that_stay_on_the_disk(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("codebound.report.folder._IN_MEMORY", SAMPLE.x.nbytes - 1)
-    saved = certify(None, SAMPLE, method="constant").save_to(tmp_path / "large")
+    saved = certify(SAMPLE, method="constant").save_to(tmp_path / "large")
     assert sorted(each.name for each in (saved.folder / "sample").iterdir()) == ["x.npy", "y.npy"]
-    assert load_dataset(str(saved.folder / "sample")).sha256 == SAMPLE.sha256
+    assert load_sample(str(saved.folder / "sample")).sha256 == SAMPLE.sha256
     _, *arguments = shlex.split(saved.result["verify"])
     assert (verify(arguments), capsys.readouterr().out.splitlines()[0]) == (0, "ACCEPT, replayed")
     assert "[sample](sample)" in (saved.folder / "README.md").read_text()

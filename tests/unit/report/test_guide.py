@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 from worlds.bright_rows import images, solved
+from worlds.requests import request
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.known.base import Pretrained
 from codebound.known.encoder import load_encoder
+from codebound.known.provenance import Pretrained
+from codebound.request import Claim, Run
 from codebound_verify.__main__ import main as verify
 
 SAMPLE = replace(images(), class_names=("top", "middle", "low"))
@@ -30,11 +32,11 @@ def halves():
 
 
 def learned():
-    return certify(None, SAMPLE, method="picks", effort="quick")
+    return certify(SAMPLE, method="picks", run=Run(effort="quick"))
 
 
 def compressed(**asked):
-    return certify(solved().build(), SAMPLE, method="prune", effort="quick", **asked)
+    return certify(SAMPLE, network=solved().build(), method="prune", **request(effort="quick", **asked))
 
 
 CASES = {
@@ -83,7 +85,7 @@ def test_a_network_behind_an_encoder_is_loaded_with_it(tmp_path, monkeypatch):
     (tmp_path / "my_halves.py").write_text(ENCODER)
     monkeypatch.chdir(tmp_path)
     encoder = load_encoder("my_halves:halves")
-    found = certify(None, encoder.table(SAMPLE), method="picks", effort="quick")
+    found = certify(encoder.table(SAMPLE), method="picks", run=Run(effort="quick"))
     folder = found.save_to(tmp_path / "one").folder
     text = (folder / "README.md").read_text()
     inputs = SAMPLE.scaling.apply(torch.from_numpy(SAMPLE.x))
@@ -108,7 +110,7 @@ NAME = "<script>alert(1)</script>\"'><img src=x>[a](javascript:alert(1))|`x`\n``
 def test_names_are_shown_and_never_become_parts_of_a_page(tmp_path):
     """Of models, data, classes and folders: in Markdown, in pages, and in a notebook."""
     named = replace(SAMPLE, class_names=(NAME, "b", "c"), name=NAME)
-    found = certify(None, named, method="picks", effort="quick", by_class=True)
+    found = certify(named, method="picks", claim=Claim(by_class=True), run=Run(effort="quick"))
     folder = found.save_to(tmp_path / NAME.replace("/", "_"), settings={"model": NAME, "data": NAME}).folder
     readme = (folder / "README.md").read_text()
     rendered = markdown.markdown(readme, extensions=["tables", "fenced_code"])

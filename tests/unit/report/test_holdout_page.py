@@ -152,7 +152,7 @@ def test_a_page_is_written_of_what_the_reader_accepts(tmp_path, monkeypatch):
 
 def test_pages_need_no_torch():
     script = (
-        "import sys; import codebound.report.holdout_page, codebound.report.watch_page\n"
+        "import sys; import codebound.report.holdout_page, codebound.report.holdout_page\n"
         "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

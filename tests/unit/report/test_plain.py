@@ -15,20 +15,23 @@ from codebound.cli.certify import print_result
 from codebound.cli.console import Format
 from codebound.known.encoder import Encoder
 from codebound.report.plain import answer, describe_confidence, describe_failure, in_words, meanings
+from codebound.request import Claim, Known, Run
 from codebound.sample.caveats import DEVELOPED
 
 SAMPLE = images(300)
 HARD = replace(SAMPLE, x=SAMPLE.x // 2 + images(300, 1).x // 2)  # so that something has to be picked
-QUICK = {"effort": "quick"}
+QUICK = Run(effort="quick")
 HELD_OUT = {
-    "split": lambda: certify(None, SAMPLE, method="split", **QUICK),
-    "scores": lambda: certify(None, SAMPLE, method="scores", **QUICK),
-    "prior": lambda: certify(solved().build(), SAMPLE, method="prune", prior_tenths=5, **QUICK),
+    "split": lambda: certify(SAMPLE, method="split", run=QUICK),
+    "scores": lambda: certify(SAMPLE, method="scores", run=QUICK),
+    "prior": lambda: certify(
+        SAMPLE, network=solved().build(), method="prune", known=Known(share=0.5), run=QUICK
+    ),
 }
 CASES = HELD_OUT | {
-    "picks": lambda: certify(None, HARD, method="picks", **QUICK),
-    "message": lambda: certify(solved().build(), SAMPLE, method="prune", **QUICK),
-    "class": lambda: certify(None, SAMPLE, method="split", loss="class:1", **QUICK),
+    "picks": lambda: certify(HARD, method="picks", run=QUICK),
+    "message": lambda: certify(SAMPLE, network=solved().build(), method="prune", run=QUICK),
+    "class": lambda: certify(SAMPLE, method="split", claim=Claim(loss="class:1"), run=QUICK),
 }
 
 
@@ -98,7 +101,7 @@ def test_the_page_counts_the_whole_sample_and_marks_guessing(saved, capsys):
 def test_rules_behind_an_encoder_have_its_condition():
     table = Encoder("plane", lambda batch: batch.flatten(1), "0" * 64).table(HARD)
     for method in ("picks", "split"):
-        found = certify(None, table, method=method, **QUICK)
+        found = certify(table, method=method, run=QUICK)
         assert found.sentence.endswith("provided that the features never saw the examples that are counted.")
         assert found.certificate.claim.assurance == "replayed on declared inputs"
 

@@ -8,7 +8,8 @@ from worlds.bright_rows import images
 
 from codebound.certification import certify
 from codebound.report.summary import refused_lines, result_rows, summary_html
-from codebound.sample.dataset import Dataset
+from codebound.request import Claim, Known, Run
+from codebound.sample.dataset import Sample
 from codebound.sample.load import split
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.config import TrainConfig
@@ -139,7 +140,9 @@ CASES = {
 @pytest.mark.parametrize("loss", ["wrong", "class:1"])
 def test_what_is_withheld_of_f_is_withheld_of_what_was_made_of_it(name, loss):
     make, is_shown, words = CASES[name]
-    found = certify(make(), SAMPLE, method="prune", effort="quick", test_set=TEST, loss=loss)
+    found = certify(
+        SAMPLE, network=make(), method="prune", test=TEST, claim=Claim(loss=loss), run=Run(effort="quick")
+    )
     result = found.result
     assert ("holdout" in result) is is_shown
     assert result["holdout_words"].startswith(words)
@@ -152,13 +155,17 @@ def test_what_is_withheld_of_f_is_withheld_of_what_was_made_of_it(name, loss):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_network_of_its_own_has_seen_no_test_example(name):
-    result = certify(CASES[name][0](), SAMPLE, method="picks", effort="quick", test_set=TEST).result
+    result = certify(
+        SAMPLE, network=CASES[name][0](), method="picks", test=TEST, run=Run(effort="quick")
+    ).result
     assert (result["holdout_words"], "holdout" in result) == ("", True)
 
 
 def test_a_helper_of_the_first_part_is_no_network_that_was_given():
     model = trained(OTHER, SAMPLE)
-    found = certify(model, SAMPLE, prior_tenths=5, method="prune", effort="quick", test_set=TEST)
+    found = certify(
+        SAMPLE, network=model, method="prune", test=TEST, known=Known(share=0.5), run=Run(effort="quick")
+    )
     assert "holdout" in found.result
 
 
@@ -166,12 +173,12 @@ def test_a_network_that_saw_sample_and_test_data_has_no_hold_out_bound_in_any_fo
     """Random labels: every risk is 1/2, and errors on the test data say nothing of it."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(400, 600)).astype(np.float32), rng.integers(0, 2, 400)
-    whole = Dataset("random", "train", x, y, 2)
+    whole = Sample("random", "train", x, y, 2)
     parts = split(whole, {"train": 0.5, "test": 0.5})
     torch.manual_seed(0)
     start = load_model("linear", input_shape=(600,), classes=2)
     f = fit(start, whole, TrainConfig(epochs=60, learning_rate=0.01)).model
-    found = certify(f, parts["train"], method="lowrank", effort="quick", test_set=parts["test"])
+    found = certify(parts["train"], network=f, method="lowrank", test=parts["test"], run=Run(effort="quick"))
     assert found.holdout.value < 0.5  # it would be false
     assert not {"holdout", "holdout_f", "through_f"} & set(found.result)
     assert str(found).count("NO GUARANTEE") == 2

@@ -8,8 +8,7 @@ import pytest
 from worlds.ledgers import every_page, stream, watch
 
 from codebound.bounds.monitoring import Mixture
-from codebound.report.holdout_page import lines_page
-from codebound.report.watch_page import watch_values
+from codebound.report.holdout_page import lines_page, watch_values
 
 
 def page(*lines):

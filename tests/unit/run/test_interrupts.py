@@ -9,11 +9,11 @@ import weakref
 
 import pytest
 
-from codebound.run.interrupts import answer_interrupts, finish_block
+from codebound.run.progress import answer_interrupts, finish_block
 
 BUSY = """
 import hashlib, signal, sys
-from codebound.run.interrupts import answer_interrupts
+from codebound.run.progress import answer_interrupts
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which whoever started the tests may ignore
 print("begun", flush=True)
 try:

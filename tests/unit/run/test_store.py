@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.files import try_lock
-from codebound.run.store import (
+from codebound.run.files import (
     BusyError,
     content_key,
     differences,
@@ -24,6 +23,7 @@ from codebound.run.store import (
     lock_beside,
     named_sha256,
     source_sha256,
+    try_lock,
 )
 
 VALUES = st.recursive(
@@ -33,7 +33,7 @@ VALUES = st.recursive(
 )
 HOLDER = """
 import sys, pathlib
-from codebound.run.store import hold_lock
+from codebound.run.files import hold_lock
 with hold_lock(pathlib.Path(sys.argv[1]), "a run"):
     print("held", flush=True)
     sys.stdin.read()
@@ -118,7 +118,7 @@ def test_a_folder_is_locked_by_a_file_beside_it_where_folders_have_no_locks(tmp_
             raise OSError(errno.EBADF, "as on a network disk")
         return try_lock(descriptor)
 
-    monkeypatch.setattr("codebound.run.store.try_lock", only_files)
+    monkeypatch.setattr("codebound.run.files.try_lock", only_files)
     folder = tmp_path / "run"
     folder.mkdir()
     with hold_lock(folder, "it"):
@@ -134,7 +134,7 @@ def test_a_folder_on_a_disk_without_locks_is_taken_and_a_lock_file_is_not(tmp_pa
     def none(descriptor):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("codebound.run.store.try_lock", none)
+    monkeypatch.setattr("codebound.run.files.try_lock", none)
     folder = tmp_path / "run"
     folder.mkdir()
     with hold_lock(folder, "it"):
@@ -148,7 +148,7 @@ def test_too_many_open_files_say_nothing_about_locks(tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr("codebound.run.store.try_lock", full)
+    monkeypatch.setattr("codebound.run.files.try_lock", full)
     with (
         pytest.raises(CodeboundError, match="cannot be locked: Too many open files"),
         hold_lock(tmp_path, "it"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codebound.run.errors import DataError, UsageError
 from codebound.sample import counting
 from codebound.sample.counting import Tally, Verdicts, count, judge
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound.sample.order import Design, arrange
 from codebound.sample.questions import parse_question
 
@@ -113,7 +113,7 @@ def expected(rows, loss, on, copies, groups):
 
 def sample_of(rows):
     x = np.array([[float(each[0]), 1.0] for each in rows])
-    return Dataset("t", "train", x, np.array([each[1] for each in rows]), 6)
+    return Sample("t", "train", x, np.array([each[1] for each in rows]), 6)
 
 
 @given(
@@ -217,7 +217,7 @@ def test_verdicts_of_blocks_are_joined():
 
 
 def counted(on="all", *, picked=None, copies="any", groups=None, x=(0.0, 1.0, 2.0), labels=(0, 0, 0)):
-    sample = Dataset("t", "train", np.array(x)[:, None], np.array(labels), 3)
+    sample = Sample("t", "train", np.array(x)[:, None], np.array(labels), 3)
     found = arrange(sample, Design(copies=copies, groups=groups))
     right = np.ones(sample.n, bool)
     return count(
@@ -282,7 +282,7 @@ def test_any_mixture_is_at_least_as_bad_as_it_is_counted():
     for _ in range(50):
         inputs = rng.integers(0, 5, 12)
         is_wrong = np.isin(inputs, rng.integers(0, 5, 2))  # a classifier treats copies alike
-        sample = Dataset("t", "train", inputs[:, None].astype(float), np.zeros(12, int), 2)
+        sample = Sample("t", "train", inputs[:, None].astype(float), np.zeros(12, int), 2)
         verdicts = Verdicts(~is_wrong, np.ones(12, bool), np.ones(12, bool))
         question, none = parse_question("wrong"), np.array([], int)
         (found,) = count(
@@ -307,7 +307,7 @@ def test_any_mixture_is_at_least_as_bad_as_it_is_counted():
 )
 def test_it_is_said_why_nothing_counts(copies, known, loss, words):
     labels = np.zeros(3, np.int64)
-    found = arrange(Dataset("t", "train", np.ones((3, 2)), labels, 2), Design(copies=copies))
+    found = arrange(Sample("t", "train", np.ones((3, 2)), labels, 2), Design(copies=copies))
     verdicts = judge(parse_question(loss), np.tile([1.0, 0.0], (3, 1)), labels)
     with pytest.raises(DataError, match=words):
         count(found, verdicts, question=parse_question(loss), known=np.array(known), classes=np.arange(2))

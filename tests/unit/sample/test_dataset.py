@@ -16,7 +16,7 @@ from codebound.sample.arrays import from_arrays
 from codebound.sample.columns import text_cells
 from codebound.sample.dataset import (
     ROLES,
-    Dataset,
+    Sample,
     Scaling,
     cross_duplicates,
     permutation,
@@ -65,8 +65,8 @@ def test_hash_sees_shape_dtype_values_labels_and_order():
 def test_hash_ignores_what_is_not_content():
     x = np.ones((2, 2), dtype=np.uint8)
     y = np.zeros(2, dtype=np.int64)
-    other = Dataset("b", "test", x, y, 7, Scaling(3.0), "somewhere", ("careful",))
-    assert Dataset("a", "train", x, y, 1).sha256 == other.sha256
+    other = Sample("b", "test", x, y, 7, Scaling(3.0), "somewhere", ("careful",))
+    assert Sample("a", "train", x, y, 1).sha256 == other.sha256
 
 
 @pytest.mark.parametrize("stored", ["uint8", "float32", "float64"])
@@ -74,7 +74,7 @@ def test_hash_ignores_what_is_not_content():
 def test_scaling_follows_its_formula_and_leaves_stored_values_alone(stored, dtype):
     x = np.random.default_rng(0).integers(0, 255, (4, 3, 2, 2)).astype(stored)
     scaling = Scaling(255.0, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
-    data = Dataset("d", "train", x.copy(), np.zeros(4, np.int64), 1, scaling)
+    data = Sample("d", "train", x.copy(), np.zeros(4, np.int64), 1, scaling)
     device = data.on("cpu")
     (inputs, _), *_ = device.chunks(4, dtype)
     mean, std = (np.array(v)[:, None, None] for v in (scaling.mean, scaling.std))
@@ -118,17 +118,17 @@ def test_select_keeps_the_order_and_drops_labels_of_unlabelled_parts():
 )
 def test_refuses_what_is_no_sample(x, y, classes, message):
     with pytest.raises(DataError, match=message):
-        Dataset("d", "train", x, np.array(y, dtype=np.int64), classes)
+        Sample("d", "train", x, np.array(y, dtype=np.int64), classes)
 
 
 def test_refuses_labels_that_are_not_int64():
     with pytest.raises(DataError, match="int64"):
-        Dataset("d", "train", np.zeros((2, 2), np.uint8), np.zeros(2, np.int32), 1)
+        Sample("d", "train", np.zeros((2, 2), np.uint8), np.zeros(2, np.int32), 1)
 
 
 def test_refuses_scaling_for_other_channels():
     with pytest.raises(DataError, match="2 constants for 3 channels"):
-        Dataset("d", "train", np.zeros((2, 3), np.uint8), np.zeros(2, np.int64), 1, Scaling(1.0, (0.0, 0.0)))
+        Sample("d", "train", np.zeros((2, 3), np.uint8), np.zeros(2, np.int64), 1, Scaling(1.0, (0.0, 0.0)))
 
 
 @pytest.mark.parametrize(
@@ -306,8 +306,8 @@ def test_counts_equal_brute_force(a, b):
 def test_images_in_any_memory_layout():
     x = np.random.default_rng(0).integers(0, 256, (20, 4, 5, 3), dtype=np.uint8).transpose(0, 3, 1, 2)
     y = np.zeros(20, dtype=np.int64)
-    whole = Dataset("a", "train", x, y, 2)
-    part = Dataset("b", "test", np.ascontiguousarray(x[5:9]), np.array([0, 1, 0, 1]), 2)
+    whole = Sample("a", "train", x, y, 2)
+    part = Sample("b", "test", np.ascontiguousarray(x[5:9]), np.array([0, 1, 0, 1]), 2)
     found = cross_duplicates(whole, part)
     assert (found.n, found.count, found.relabelled) == (4, 4, 2)
 
@@ -320,7 +320,7 @@ def test_samples_of_another_kind_are_refused(dtype, x):
 
 def test_cells_are_hashed_as_cells_and_nothing_else_is_taken_for_one():
     x = np.concatenate([np.array([1.5, -0.0, np.nan]), text_cells(["red"])])[:, None]
-    sample = Dataset("t", "train", x, np.array([0, 1, 0, 1]), 2, is_cells=True)
+    sample = Sample("t", "train", x, np.array([0, 1, 0, 1]), 2, is_cells=True)
     patterns = [*np.array([1.5, -0.0]).view(np.uint64).tolist(), 0x7FF8 << 48]
     red = hashlib.sha256(b"red").hexdigest()[:12]
     content = b"".join(each.to_bytes(8, "little") for each in [*patterns, int(f"7ff9{red}", 16)])
@@ -333,9 +333,9 @@ def test_cells_are_hashed_as_cells_and_nothing_else_is_taken_for_one():
     for pattern in (0xFFF8 << 48, (0x7FF8 << 48) + 1, 0x7FFA << 48, 0x7FF0 << 48):
         strange = np.array([[pattern], [0]], np.uint64).view(np.float64)
         with pytest.raises(DataError, match=r"cells are float64|infinity"):
-            Dataset("t", "train", strange, np.array([0, 1]), 2, is_cells=True)
+            Sample("t", "train", strange, np.array([0, 1]), 2, is_cells=True)
     with pytest.raises(DataError, match="1e\\+300"):
-        Dataset("t", "train", np.array([[1.1e300], [np.nan]]), np.array([0, 1]), 2, is_cells=True)
+        Sample("t", "train", np.array([[1.1e300], [np.nan]]), np.array([0, 1]), 2, is_cells=True)
 
 
 def test_unlabelled_inputs_of_the_sample_are_no_fresh_ones():

@@ -8,7 +8,7 @@ from PIL import Image
 
 from codebound.run.errors import DataError
 from codebound.sample.formats.pictures import read_image_folder
-from codebound.sample.load import as_dataset, load_dataset
+from codebound.sample.load import as_dataset, load_sample
 
 
 def save(path, value, size=(4, 3), mode="L"):
@@ -62,12 +62,12 @@ def test_images_of_many_sizes_are_brought_to_one_each_by_itself(tmp_path):
     data = read_image_folder(tmp_path, role="train")
     assert data.input_shape == (1, 32, 32)
     assert "differ in size and were brought to 32 x 32" in data.warnings[0]
-    sized = load_dataset(f"{tmp_path}@5x7")
+    sized = load_sample(f"{tmp_path}@5x7")
     assert sized.input_shape == (1, 5, 7)
     assert sized.warnings == ()
     (tmp_path / "a/1.png").unlink()
     save(tmp_path / "a/2.png", 0, size=(9, 9))
-    np.testing.assert_array_equal(load_dataset(f"{tmp_path}@5x7").x[1], sized.x[1])
+    np.testing.assert_array_equal(load_sample(f"{tmp_path}@5x7").x[1], sized.x[1])
 
 
 def test_huge_images_are_refused_by_their_headers(tmp_path, monkeypatch):
@@ -152,16 +152,16 @@ def test_folders_of_train_and_test_are_parts_and_no_classes(tmp_path):
             folder.mkdir(parents=True)
             Image.fromarray(np.full((3, 3), shade, np.uint8)).save(folder / "one.png")
     for role, shade in (("train", 10), ("test", 20), ("unlabelled", 10)):
-        found = load_dataset(str(tmp_path), role=role)
+        found = load_sample(str(tmp_path), role=role)
         assert (found.n, found.classes, int(found.x[0, 0, 0, 0])) == (2, 2, shade)
     shutil.rmtree(tmp_path / "Test/cat")  # the classes are those of the part to learn from
-    assert load_dataset(f"{tmp_path}@2x2", role="test").y.tolist() == [1]
+    assert load_sample(f"{tmp_path}@2x2", role="test").y.tolist() == [1]
     (tmp_path / "Test/dog").rename(tmp_path / "Test/wolf")
     with pytest.raises(DataError, match="has not: wolf"):
-        load_dataset(str(tmp_path), role="test")
+        load_sample(str(tmp_path), role="test")
     shutil.rmtree(tmp_path / "Test")
     with pytest.raises(DataError, match="none for the role 'test'"):
-        load_dataset(str(tmp_path), role="test")
+        load_sample(str(tmp_path), role="test")
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
@@ -216,7 +216,7 @@ def test_what_is_lost_is_said(tmp_path):
 def test_an_unlabelled_folder_needs_no_classes(tmp_path):
     save(tmp_path / "1.png", 3)
     save(tmp_path / "2.png", 4)
-    data = load_dataset(str(tmp_path), role="unlabelled", classes=5)
+    data = load_sample(str(tmp_path), role="unlabelled", classes=5)
     assert (data.x[:, 0, 0, 0].tolist(), data.y.tolist(), data.classes) == ([3, 4], [0, 0], 5)
 
 
@@ -224,12 +224,12 @@ def test_a_test_folder_has_the_size_and_the_channels_of_the_sample(tmp_path):
     save(tmp_path / "train/a/1.png", (9, 9, 9), mode="RGB", size=(20, 10))
     save(tmp_path / "train/b/1.png", (9, 9, 9), mode="RGB", size=(10, 10))
     save(tmp_path / "fresh/a/1.png", 7, size=(12, 12))
-    sample = load_dataset(str(tmp_path / "train"))
+    sample = load_sample(str(tmp_path / "train"))
     fresh = as_dataset(str(tmp_path / "fresh"), role="test", like=sample)
     assert fresh.input_shape == sample.input_shape == (3, 32, 32)
     save(tmp_path / "grey/a/1.png", 7, size=(12, 12))
     save(tmp_path / "colour/a/1.png", (255, 0, 0), mode="RGB", size=(6, 6))
-    like = load_dataset(str(tmp_path / "grey"))
+    like = load_sample(str(tmp_path / "grey"))
     made_grey = as_dataset(str(tmp_path / "colour"), role="test", like=like)
     assert made_grey.input_shape == (1, 12, 12)
     assert "made grey" in made_grey.warnings[0]

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset as Items
 
 from codebound.run.errors import DataError
 from codebound.sample.columns import text_cells
-from codebound.sample.load import as_dataset, load_dataset, split
+from codebound.sample.load import as_dataset, load_sample, split
 
 STREAM = np.random.default_rng(0)
 X = STREAM.integers(0, 256, size=(30, 4, 5), dtype=np.uint8)
@@ -80,7 +80,7 @@ def test_floats_of_sixteen_bits_stay_exact():
 def test_a_dataset_stays_what_it_is_and_a_name_is_loaded():
     sample = as_dataset((X, Y))
     assert as_dataset(sample, role="test") is sample
-    assert load_dataset(sample, role="test").role == "test"
+    assert load_sample(sample, role="test").role == "test"
     assert as_dataset("digits").n == 1797
     assert split((X, Y), {"train": 0.5, "test": 0.5})["test"].n == 15
 

@@ -15,7 +15,7 @@ from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import STANDARDISED
 from codebound.sample.dataset import Scaling, align_labels
 from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.load import as_dataset, load_dataset
+from codebound.sample.load import as_dataset, load_sample
 from codebound.sample.tables import from_frame
 
 RNG = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def write(folder, files: dict[str, bytes], suffix: str = ""):
 
 
 def test_digits_are_embedded():
-    digits = load_dataset("digits")
+    digits = load_sample("digits")
     assert (digits.n, digits.input_shape, digits.x.dtype.name) == (1797, (1, 8, 8), "uint8")
     assert (digits.x.min(), digits.x.max(), digits.scaling.divisor) == (0, 16, 16.0)
     assert np.bincount(digits.y).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
@@ -51,7 +51,7 @@ def test_digits_are_embedded():
 @pytest.mark.parametrize("role", ["train", "test"])
 def test_mnist_from_a_folder(tmp_path, inner, suffix, role):
     write(tmp_path / "here" / inner, MNIST, suffix)
-    data = load_dataset("mnist", role=role, folder=tmp_path / "here")
+    data = load_sample("mnist", role=role, folder=tmp_path / "here")
     images = np.frombuffer(
         MNIST[f"{'train' if role == 'train' else 't10k'}-images-idx3-ubyte"][16:], np.uint8
     )
@@ -64,20 +64,20 @@ def test_mnist_from_a_folder(tmp_path, inner, suffix, role):
 
 def test_dotted_file_names_are_known_too(tmp_path):
     write(tmp_path / "d", {name.replace("-idx", ".idx"): content for name, content in MNIST.items()})
-    assert load_dataset("MNIST", folder=tmp_path / "d").n == 5
+    assert load_sample("MNIST", folder=tmp_path / "d").n == 5
 
 
 def test_the_given_folder_comes_before_the_cache(tmp_path):
     write(tmp_path / "cache/data/mnist", MNIST)
-    assert str(tmp_path / "cache") in load_dataset("mnist").source
-    assert str(tmp_path / "cache") in load_dataset("mnist", folder=tmp_path / "empty").source
+    assert str(tmp_path / "cache") in load_sample("mnist").source
+    assert str(tmp_path / "cache") in load_sample("mnist", folder=tmp_path / "empty").source
     write(tmp_path / "own", MNIST)
-    assert str(tmp_path / "own") in load_dataset("mnist", folder=tmp_path / "own").source
+    assert str(tmp_path / "own") in load_sample("mnist", folder=tmp_path / "own").source
 
 
 def test_absent_data_names_the_command_and_the_places(tmp_path):
     with pytest.raises(DataError, match="codebound data get mnist") as error:
-        load_dataset("mnist", folder=tmp_path / "empty")
+        load_sample("mnist", folder=tmp_path / "empty")
     assert str(tmp_path / "empty") in str(error.value)
     assert str(tmp_path / "cache/data/mnist") in str(error.value)
 
@@ -85,13 +85,13 @@ def test_absent_data_names_the_command_and_the_places(tmp_path):
 def test_wrong_content_is_refused(tmp_path):
     write(tmp_path / "d", FASHION)
     with pytest.raises(DataError, match="is not train-images-idx3-ubyte of MNIST"):
-        load_dataset("mnist", folder=tmp_path / "d")
+        load_sample("mnist", folder=tmp_path / "d")
     flipped = dict(MNIST)
     labels = flipped["train-labels-idx1-ubyte"]
     flipped["train-labels-idx1-ubyte"] = labels[:-1] + bytes([labels[-1] ^ 1])
     write(tmp_path / "e", flipped)
     with pytest.raises(DataError, match="labels"):
-        load_dataset("mnist", folder=tmp_path / "e")
+        load_sample("mnist", folder=tmp_path / "e")
 
 
 @pytest.mark.parametrize("inner", ["cifar-10-batches-bin", ""])
@@ -100,24 +100,24 @@ def test_cifar10_from_a_folder(tmp_path, inner):
     rows = np.frombuffer(b"".join(CIFAR[f"data_batch_{i}.bin"] for i in range(1, 6)), np.uint8).reshape(
         -1, 3073
     )
-    data = load_dataset("cifar10", folder=tmp_path / "d")
+    data = load_sample("cifar10", folder=tmp_path / "d")
     np.testing.assert_array_equal(data.y, rows[:, 0])
     np.testing.assert_array_equal(data.x, rows[:, 1:].reshape(-1, 3, 32, 32))
     assert data.x.flags.c_contiguous
-    assert load_dataset("cifar10", role="test", folder=tmp_path / "d").n == 2
+    assert load_sample("cifar10", role="test", folder=tmp_path / "d").n == 2
     write(tmp_path / "d" / inner, {"data_batch_3.bin": CIFAR["data_batch_2.bin"]})
     with pytest.raises(DataError, match=r"data_batch_3\.bin of CIFAR-10"):
-        load_dataset("cifar10", folder=tmp_path / "d")
+        load_sample("cifar10", folder=tmp_path / "d")
 
 
 def test_a_folder_is_recognised_by_its_files(tmp_path):
     write(tmp_path / "root/MNIST/raw", MNIST)
-    assert load_dataset(str(tmp_path / "root")).n == 5
-    assert load_dataset(str(tmp_path / "root/MNIST/raw"), role="test").n == 3
-    loaded = load_dataset(str(write(tmp_path / "some name", FASHION)))
+    assert load_sample(str(tmp_path / "root")).n == 5
+    assert load_sample(str(tmp_path / "root/MNIST/raw"), role="test").n == 3
+    loaded = load_sample(str(write(tmp_path / "some name", FASHION)))
     assert "Fashion-MNIST" in loaded.source
     assert loaded.name == str(tmp_path / "some name")
-    certify = load_dataset(str(tmp_path / "root"), role="certify")
+    certify = load_sample(str(tmp_path / "root"), role="certify")
     assert (certify.role, certify.n) == ("certify", 5)
 
 
@@ -125,9 +125,9 @@ def test_a_folder_with_several_datasets_asks_for_a_name(tmp_path):
     write(tmp_path / "MNIST/raw", MNIST)
     write(tmp_path / "FashionMNIST/raw", FASHION)
     with pytest.raises(DataError, match="mnist, fashion-mnist"):
-        load_dataset(str(tmp_path))
+        load_sample(str(tmp_path))
     with pytest.raises(DataError, match="mnist, fashion-mnist"):
-        load_dataset(str(write(tmp_path / "unknown", OTHER)))
+        load_sample(str(write(tmp_path / "unknown", OTHER)))
 
 
 @pytest.fixture
@@ -135,14 +135,14 @@ def factories(tmp_path, monkeypatch):
     (tmp_path / "tiny_factories.py").write_text(
         "import sys\n"
         "import numpy as np, torch\n"
-        "from codebound.sample.dataset import Dataset\n"
+        "from codebound.sample.dataset import Sample\n"
         "from codebound.run.errors import DataError\n"
         "def pair(): return np.zeros((3, 2), np.uint8), [0, 1, 2]\n"
         "def tensors(): return torch.zeros(3, 2), torch.tensor([0, 1, 2])\n"
-        "def whole(): return Dataset('mine', 'train', np.ones((3, 2), np.uint8), np.array([0, 1, 2]), 4)\n"
+        "def whole(): return Sample('mine', 'train', np.ones((3, 2), np.uint8), np.array([0, 1, 2]), 4)\n"
         "def standard():\n"
         "    x = np.array([[1.0], [-1.0]] * 50)\n"
-        "    return Dataset('mine', 'train', x, np.zeros(100, np.int64), 1)\n"
+        "    return Sample('mine', 'train', x, np.zeros(100, np.int64), 1)\n"
         "def number(): return 5\n"
         "def broken(): raise KeyError('oops')\n"
         "def leaves(): sys.exit(3)\n"
@@ -155,10 +155,10 @@ def factories(tmp_path, monkeypatch):
 
 def test_factories(factories):
     path = list(sys.path)
-    assert load_dataset(f"{factories}:pair").classes == 3
-    assert load_dataset(f"{factories}:tensors", role="test").role == "test"
-    assert load_dataset(f"{factories}:whole", role="certify").role == "certify"
-    assert load_dataset(f"{factories}:standard").warnings == (STANDARDISED,)
+    assert load_sample(f"{factories}:pair").classes == 3
+    assert load_sample(f"{factories}:tensors", role="test").role == "test"
+    assert load_sample(f"{factories}:whole", role="certify").role == "certify"
+    assert load_sample(f"{factories}:standard").warnings == (STANDARDISED,)
     assert sys.path == path
 
 
@@ -174,7 +174,7 @@ def test_factories(factories):
 )
 def test_failing_factories_are_data_errors(factories, attribute, message):
     with pytest.raises(DataError, match=message):
-        load_dataset(f"{factories}:{attribute}")
+        load_sample(f"{factories}:{attribute}")
 
 
 @pytest.mark.parametrize(
@@ -192,18 +192,18 @@ def test_unknown_specs(spec, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(DataError, match=message):
-        load_dataset(spec)
+        load_sample(spec)
 
 
 def test_arguments_out_of_range():
     with pytest.raises(DataError, match="holdout"):
-        load_dataset("digits", role="test")
+        load_sample("digits", role="test")
     with pytest.raises(UsageError, match="validation"):
-        load_dataset("digits", role="validation")
+        load_sample("digits", role="validation")
     with pytest.raises(UsageError, match="split"):
-        load_dataset("digits", role="certify")
+        load_sample("digits", role="certify")
     with pytest.raises(UsageError, match="10 classes"):
-        load_dataset("digits", classes=7)
+        load_sample("digits", classes=7)
 
 
 @pytest.mark.thorough
@@ -212,8 +212,8 @@ def test_the_catalogue_needs_no_torch():
         code = f"import sys; import {names}; sys.exit('torch' in sys.modules)"
         return subprocess.run([sys.executable, "-c", code], check=False).returncode
 
-    assert loads_torch("codebound.sample.formats.catalogue, codebound.sample.formats.download") == 0
-    assert loads_torch("codebound.sample.load") == 1
+    assert loads_torch("codebound.sample.load, codebound.sample.formats.download") == 0
+    assert loads_torch("codebound.run.tensor_files") == 1
 
 
 def test_a_folder_of_arrays_stays_on_the_disk(tmp_path):
@@ -222,22 +222,22 @@ def test_a_folder_of_arrays_stays_on_the_disk(tmp_path):
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", y)
     np.savez(tmp_path / "same.npz", x=x, y=y)
-    sample = load_dataset(str(tmp_path))
+    sample = load_sample(str(tmp_path))
     assert isinstance(sample.x.base, np.memmap)
-    assert sample.sha256 == load_dataset(str(tmp_path / "same.npz")).sha256
+    assert sample.sha256 == load_sample(str(tmp_path / "same.npz")).sha256
     sample.x[0] = 7.0  # a copy of the page
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), x)
     (tmp_path / "y.npy").unlink()
-    assert load_dataset(str(tmp_path), role="unlabelled").n == 50
+    assert load_sample(str(tmp_path), role="unlabelled").n == 50
     with pytest.raises(DataError, match=r"has no y\.npy"):
-        load_dataset(str(tmp_path))
+        load_sample(str(tmp_path))
     for content in (b"no array", (tmp_path / "x.npy").read_bytes()[:300]):
         (tmp_path / "x.npy").write_bytes(content)
         with pytest.raises(DataError, match=r"x\.npy is no readable \.npy file"):
-            load_dataset(str(tmp_path), role="unlabelled")
+            load_sample(str(tmp_path), role="unlabelled")
     np.save(tmp_path / "x.npy", np.array([[{}]], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match=r"x\.npy is no readable"):
-        load_dataset(str(tmp_path), role="unlabelled")
+        load_sample(str(tmp_path), role="unlabelled")
 
 
 def pictures(folder, **counts):
@@ -271,7 +271,7 @@ def test_a_class_that_the_sample_has_not_is_named(tmp_path):
     test = pictures(tmp_path / "there", cat=1, wolf=2)
     with pytest.raises(DataError, match=r"classes that the sample has not: wolf\. Those .* cat, dog\."):
         asked(data, test)
-    alone = load_dataset(str(test), role="unlabelled", class_names=("cat", "dog"))
+    alone = load_sample(str(test), role="unlabelled", class_names=("cat", "dog"))
     assert (alone.classes, alone.y.tolist()) == (2, [0, 0, 0])
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from codebound.bits.plain_code import PlainReader, PlainWriter
 from codebound.run.errors import DataError, FormatError, UsageError
+from codebound.sample.dataset import Sample
 from codebound.sample.losses import LOSSES as KINDS
-from codebound.sample.losses import CostAbove, OfClass, counted_examples, parse_loss, read_loss
+from codebound.sample.losses import CostAbove, OfClass, parse_loss, possible_examples, read_loss
 
 CLASSES = 4
 SCORES = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan, math.inf]), min_size=4, max_size=4)
@@ -56,7 +57,7 @@ def test_losses_are_counted_by_the_book(text, scores, label):
     expected = is_loss(text, scores, label)
     assert bool(loss.is_about(labels)) == (expected is not None)
     if expected is not None:
-        assert bool(loss.is_incurred(logits, labels)[0]) == expected
+        assert bool(loss.differences(logits, labels)[0] <= 0.0) == expected
 
 
 @pytest.mark.parametrize("text", EVERY)
@@ -184,6 +185,8 @@ def test_how_often_a_guess_makes_it(text, rate):
 
 
 def test_no_examples_no_statement():
-    assert counted_examples(parse_loss("class:1"), torch.tensor([0, 1, 1])) == 2
+    sample = Sample("three", "test", np.zeros((3, 1)), np.array([0, 1, 1]), 3)
+    assert possible_examples(parse_loss("class:1"), sample).n == 2
+    assert possible_examples(parse_loss("wrong"), sample) is sample
     with pytest.raises(DataError, match="no example"):
-        counted_examples(parse_loss("class:2"), torch.tensor([0, 1, 1]))
+        possible_examples(parse_loss("class:2"), sample)

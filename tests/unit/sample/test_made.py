@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from codebound.bounds.facts import check_delta
+from codebound.bounds.risk import check_delta
 from codebound.known.score_tables import ScoreTable
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.made import MAX_CHARACTERS, Made, integers, printable, whole
+from codebound.sample.dataset import MAX_CHARACTERS, Made, integers, printable, whole
 from codebound.sample.order import Design, arrange
 
 SCORES = np.eye(2)[[0, 1, 1, 0]]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.columns import text_cells
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound.sample.order import SHARES, Design, arrange, coded_share, usual_share
 
 SALT = "5a" * 32
@@ -27,7 +27,7 @@ def sample_of(values, labels, dtype="float64"):
         kinds = np.array([0.0, -0.0, 1.0, 2.0, 3.0, 4.0])
         x = np.stack([kinds[np.array(values) % 6], np.ones(len(values))], axis=1)
         x = (abs(x) if dtype == "uint8" else x).astype(dtype)
-    return Dataset("t", "train", x, np.array(labels), 3, is_cells=dtype == "cells")
+    return Sample("t", "train", x, np.array(labels), 3, is_cells=dtype == "cells")
 
 
 def little(number):

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.sample.dataset import Dataset
-from codebound.sample.outputs import error_count, leads, leads_of, logit_chunks, margins
+from codebound.sample.dataset import Sample
+from codebound.sample.losses import column_leads, leads, leads_of
+from codebound.sample.outputs import error_count, logit_chunks, margins
 
 ROWS = torch.tensor([[3.0, 1.0, 2.0], [1.0, 1.0, 0.0], [0.0, 5.0, 1.0]])
 
@@ -22,7 +23,7 @@ def test_leads_of_the_best_of_a_class_and_of_the_label():
         leads_of(ROWS, 3)
     labels = torch.tensor([0, 1, 2])
     assert margins(ROWS, labels).tolist() == [1.0, 0.0, -4.0]
-    assert margins(ROWS, labels, best=2).tolist() == [2.0, 1.0, 1.0]
+    assert column_leads(ROWS, labels, best=2).tolist() == [2.0, 1.0, 1.0]
     assert (
         margins(torch.tensor([[math.nan, 1.0], [math.inf, 0.0]]), torch.tensor([1, 0])).tolist()
         == [-math.inf] * 2
@@ -34,7 +35,7 @@ def test_differences_are_those_of_float64():
     assert leads(close).tolist() == [2.0**-52]
 
 
-DATA = Dataset("one", "train", np.eye(3, dtype="float32"), np.array([0, 1, 1]), 2).on("cpu")
+DATA = Sample("one", "train", np.eye(3, dtype="float32"), np.array([0, 1, 1]), 2).on("cpu")
 
 
 class Returns(nn.Module):

@@ -5,7 +5,7 @@ import pytest
 
 from codebound.sample.dataset import cross_duplicates
 from codebound.sample.formats.catalogue import KNOWN, cache_folder, find
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 
 # Class counts of the training splits as their authors give them; Fashion-MNIST and CIFAR-10 are balanced.
 COUNTS = {
@@ -18,7 +18,7 @@ COUNTS = {
 def real(name: str, role: str):
     if find(KNOWN[name], role, cache_folder() / name) is None:
         pytest.skip(f"{name} is not in the cache {cache_folder()}: codebound data get {name}")
-    return load_dataset(name, role=role)
+    return load_sample(name, role=role)
 
 
 @pytest.mark.parametrize("name", COUNTS)

@@ -18,7 +18,7 @@ from codebound.run.errors import DataError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.columns import Title, cells_of, number_in
 from codebound.sample.frames import rows_like
-from codebound.sample.load import as_dataset, load_dataset
+from codebound.sample.load import as_dataset, load_sample
 from codebound.sample.tables import from_frame
 
 FRUIT = """weight,colour{red|green|blue},ripe{no|yes},kind
@@ -54,7 +54,7 @@ def write(tmp_path, text: str, name: str = "t.csv"):
 
 
 def test_numbers_enter_as_they_are_and_words_as_patterns(tmp_path):
-    sample = load_dataset(f"{write(tmp_path, FRUIT)}:kind")
+    sample = load_sample(f"{write(tmp_path, FRUIT)}:kind")
     assert stored(sample) == patterns(FRUIT_CELLS)
     assert (sample.y.tolist(), sample.classes, sample.scaling.divisor) == ([0, 1, 0], 2, 1.0)
     assert "labels in column kind; classes 0 = apple, 1 = pear" in sample.source
@@ -65,18 +65,18 @@ def test_tabs_marks_of_order_quotes_and_empty_lines(tmp_path, newline):
     text = FRUIT.replace(",", "\t").replace("green\t", '"green"\t').replace("\n", newline)
     path = tmp_path / "t.tsv"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode() + newline.encode())
-    assert stored(load_dataset(f"{path}:kind")) == patterns(FRUIT_CELLS)
+    assert stored(load_sample(f"{path}:kind")) == patterns(FRUIT_CELLS)
 
 
 @pytest.mark.parametrize("name", ["y", "Label", "TARGET", "class"])
 def test_a_usual_name_of_the_labels_need_not_be_given(tmp_path, name):
-    sample = load_dataset(str(write(tmp_path, f"a,{name},b\n1,2,3\n4,0,6\n")))
+    sample = load_sample(str(write(tmp_path, f"a,{name},b\n1,2,3\n4,0,6\n")))
     assert (sample.x.tolist(), sample.y.tolist(), sample.classes) == ([[1, 3], [4, 6]], [2, 0], 3)
 
 
 def test_declared_classes_count_even_where_none_occurs(tmp_path):
     text = "a,kind{apple|fig|pear}\n1,pear\n2,apple\n"
-    sample = load_dataset(f"{write(tmp_path, text)}:kind", role="test")
+    sample = load_sample(f"{write(tmp_path, text)}:kind", role="test")
     assert (sample.y.tolist(), sample.classes, sample.role) == ([2, 0], 3, "test")
 
 
@@ -101,20 +101,20 @@ def test_a_cell_depends_on_itself_alone(cells, title):
 
 
 def test_tables_of_numbers_alone_stay_numbers(tmp_path):
-    sample = load_dataset(str(write(tmp_path, "a,y\n1,0\n2,1\n")))
+    sample = load_sample(str(write(tmp_path, "a,y\n1,0\n2,1\n")))
     assert (sample.dtype, sample.x.tolist(), sample.is_cells) == ("float64", [[1.0], [2.0]], False)
-    assert load_dataset(str(tmp_path / "t.csv"), cells=True).dtype == "cells"
+    assert load_sample(str(tmp_path / "t.csv"), cells=True).dtype == "cells"
 
 
 def test_missing_values_are_gaps(tmp_path):
-    sample = load_dataset(str(write(tmp_path, "age,colour,y\n30,red,0\n?,,1\nNaN,blue,0\n")))
+    sample = load_sample(str(write(tmp_path, "age,colour,y\n30,red,0\n?,,1\nNaN,blue,0\n")))
     assert stored(sample) == patterns([[30.0, "red"], [None, None], [None, "blue"]])
     assert sample.warnings == ()
 
 
 @pytest.mark.parametrize("cell", ["7%", "$3", "29/02/2020", "1,5 or 2"])
 def test_numbers_as_others_write_them_are_shown_as_words(tmp_path, cell):
-    (remark,) = load_dataset(str(write(tmp_path, f'a,b,y\n2,"{cell}",0\n3,4,1\n'))).warnings
+    (remark,) = load_sample(str(write(tmp_path, f'a,b,y\n2,"{cell}",0\n3,4,1\n'))).warnings
     assert "numbers and words stand together in b" in remark
     assert "a number is written 1234.5, a day 2020-02-29" in remark
 
@@ -123,33 +123,33 @@ def test_numbers_as_others_write_them_are_shown_as_words(tmp_path, cell):
 def test_numbers_with_commas_are_refused_with_what_to_write(tmp_path, cell):
     rows = f'"{cell}",0\n4,1\n,1\n'
     with pytest.raises(DataError, match=f"'b' holds numbers with commas, such as '{cell}'.* decimal=','"):
-        load_dataset(str(write(tmp_path, f"b,y\n{rows}")))
-    declared = load_dataset(str(write(tmp_path, f"b{{*|?}},y\n{rows}")))
+        load_sample(str(write(tmp_path, f"b,y\n{rows}")))
+    declared = load_sample(str(write(tmp_path, f"b{{*|?}},y\n{rows}")))
     assert stored(declared) == patterns([[cell], ["4"], [None]])
-    mixed = load_dataset(str(write(tmp_path, f"b,y\n{rows}red,0\n")))  # words beside them
+    mixed = load_sample(str(write(tmp_path, f"b,y\n{rows}red,0\n")))  # words beside them
     assert any("numbers and words stand together" in each for each in mixed.warnings)
 
 
 def test_a_column_of_texts_is_named_as_one(tmp_path):
     texts = "".join(f"text number {i} of many,{i % 2}\n" for i in range(100))
-    (remark,) = load_dataset(str(write(tmp_path, f"text,y\n{texts}"))).warnings
+    (remark,) = load_sample(str(write(tmp_path, f"text,y\n{texts}"))).warnings
     assert remark.startswith("nearly every row has words of its own in text")
     towns = "".join(f"{'ab'[i % 2]},{i % 7},{i % 2}\n" for i in range(100))
-    assert load_dataset(str(write(tmp_path, f"t,z,y\n{towns}"))).warnings == ()
+    assert load_sample(str(write(tmp_path, f"t,z,y\n{towns}"))).warnings == ()
 
 
 def test_days_are_no_labels(tmp_path):
     path = write(tmp_path, "a,day\n1,2020-02-29\n2,2020-03-01\n")
     with pytest.raises(DataError, match="'day' holds days, such as '2020-02-29', and labels are classes"):
-        load_dataset(f"{path}:day")
+        load_sample(f"{path}:day")
     declared = write(tmp_path, "a,day{2020-02-29|2020-03-01}\n1,2020-02-29\n2,2020-03-01\n")
-    assert load_dataset(f"{declared}:day").classes == 2
+    assert load_sample(f"{declared}:day").classes == 2
 
 
 def test_remarks_on_columns_with_long_names_are_short(tmp_path):
     names = ",".join(f"how often in the last twelve months did you use {i}" * 3 for i in range(5))
     rows = "".join(f"word {i},7%,{10**17},{i},{i},{i % 2}\n" for i in range(30)) + f"a,1,1,{'b,' * 2}0\n"
-    remarks = load_dataset(str(write(tmp_path, f"{names},y\n{rows}"))).warnings
+    remarks = load_sample(str(write(tmp_path, f"{names},y\n{rows}"))).warnings
     assert len(remarks) == 3
     assert all(len(f"About the data: {each}") <= 400 for each in remarks)
 
@@ -160,7 +160,7 @@ def test_days_that_python_does_not_have_are_refused_in_words(tmp_path):
     far = pyarrow.array([10**12, 0], type=pyarrow.timestamp("s"))
     parquet.write_table(pyarrow.table({"a": far, "y": [0, 1]}), tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"column 'a' holds .* a day after the year 9999"):
-        load_dataset(tmp_path / "t.parquet")
+        load_sample(tmp_path / "t.parquet")
 
 
 def frames():
@@ -175,7 +175,7 @@ def frames():
 
 def expected(tmp_path):
     text = "age,colour{red|green|blue},town,adult,kind\n30,red,Rome,1,b\n,,Oslo,0,a\n41,blue,,1,b\n"
-    return load_dataset(f"{write(tmp_path, text)}:kind")
+    return load_sample(f"{write(tmp_path, text)}:kind")
 
 
 def require_same(sample, wanted):
@@ -204,10 +204,10 @@ def test_polars_and_arrow_and_parquet_are_read_like_files(tmp_path):
     )
     require_same(from_frame(lazy, "kind"), expected(tmp_path))
     frame.to_parquet(tmp_path / "t.parquet")
-    require_same(load_dataset(f"{tmp_path / 't.parquet'}:kind"), expected(tmp_path))
+    require_same(load_sample(f"{tmp_path / 't.parquet'}:kind"), expected(tmp_path))
     (tmp_path / "t.parquet").write_bytes(b"PAR1 nothing PAR1")
     with pytest.raises(DataError, match="no readable Parquet file"):
-        load_dataset(f"{tmp_path / 't.parquet'}:kind")
+        load_sample(f"{tmp_path / 't.parquet'}:kind")
 
 
 def test_parquet_that_stands_for_more_than_it_holds_is_refused(tmp_path, monkeypatch):
@@ -219,14 +219,14 @@ def test_parquet_that_stands_for_more_than_it_holds_is_refused(tmp_path, monkeyp
     assert (tmp_path / "t.parquet").stat().st_size < 100_000
     monkeypatch.setattr("codebound.sample.tables._MAX_BYTES", 1 << 20)
     with pytest.raises(DataError, match="holds more than 1048576 bytes"):
-        load_dataset(f"{tmp_path / 't.parquet'}:y")
+        load_sample(f"{tmp_path / 't.parquet'}:y")
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     with pytest.raises(DataError, match=r"codebound\[parquet\]"):
-        load_dataset(f"{tmp_path / 't.parquet'}:y")
+        load_sample(f"{tmp_path / 't.parquet'}:y")
 
 
 @pytest.mark.parametrize(
@@ -257,26 +257,26 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
 )
 def test_what_is_left_open_is_said(tmp_path, text, target, message):
     with pytest.raises(DataError, match=message):
-        load_dataset(f"{write(tmp_path, text)}{target}")
+        load_sample(f"{write(tmp_path, text)}{target}")
 
 
 def test_a_test_sample_says_its_classes(tmp_path):
     path = write(tmp_path, "a,kind\n1,pear\n2,apple\n")
     with pytest.raises(DataError, match=r"order of the sample\'s.*as in kind{apple\|pear}"):
-        load_dataset(f"{path}:kind", role="test", classes=2)
+        load_sample(f"{path}:kind", role="test", classes=2)
     declared = write(tmp_path, "a,kind{apple|pear}\n1,pear\n", "declared.csv")
     with pytest.raises(DataError, match="declares 2 classes, the sample has 3"):
-        load_dataset(f"{declared}:kind", role="test", classes=3)
-    alone = load_dataset(f"{path}:kind", role="test")
+        load_sample(f"{declared}:kind", role="test", classes=3)
+    alone = load_sample(f"{path}:kind", role="test")
     assert (alone.class_names, alone.y.tolist()) == (("apple", "pear"), [1, 0])
     with pytest.raises(DataError, match="are words, apple, pear, and those of the sample are numbers"):
         as_dataset(alone, role="test", like=from_arrays(np.zeros((2, 1)), [0, 1], name="numbers"))
 
 
 def test_an_unlabelled_table_needs_no_labels_and_uses_none(tmp_path):
-    bare = load_dataset(str(write(tmp_path, "a,b\n1,2\n3,4\n")), role="unlabelled", classes=3)
+    bare = load_sample(str(write(tmp_path, "a,b\n1,2\n3,4\n")), role="unlabelled", classes=3)
     assert (bare.x.tolist(), bare.y.tolist(), bare.classes) == ([[1, 2], [3, 4]], [0, 0], 3)
-    labelled = load_dataset(str(write(tmp_path, "a,y,b\n1,new,2\n3,,4\n")), role="unlabelled", classes=3)
+    labelled = load_sample(str(write(tmp_path, "a,y,b\n1,new,2\n3,,4\n")), role="unlabelled", classes=3)
     assert (labelled.x.tolist(), labelled.y.tolist()) == (bare.x.tolist(), [0, 0])
 
 
@@ -284,12 +284,12 @@ def test_other_encodings_are_named(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("a,y\n\u00e4,0\n".encode("latin-1"))
     with pytest.raises(DataError, match="no text in UTF-8"):
-        load_dataset(str(path))
+        load_sample(str(path))
 
 
 def test_true_and_days_are_numbers_and_what_is_no_day_is_a_word(tmp_path):
     text = "ok,since,y\nTrue,1970-01-11,0\nfalse,1970-01-01T06:00:00Z,1\nTRUE,1970-01-01 02:00+02:00,1\n"
-    assert load_dataset(str(write(tmp_path, text))).x.tolist() == [[1, 10], [0, 0.25], [1, 0]]
+    assert load_sample(str(write(tmp_path, text))).x.tolist() == [[1, 10], [0, 0.25], [1, 0]]
     assert [number_in(each) for each in ("1970-02-30", "1970-01-01 24:00", "yes", "1970-1-1")] == [None] * 4
 
 
@@ -316,14 +316,14 @@ def test_frames_with_every_type_are_their_own_file(tmp_path):
         index=[7, 9, 7, 3],
     )
     frame.to_csv(tmp_path / "t.csv", index=False)
-    wanted = load_dataset(str(tmp_path / "t.csv"))
+    wanted = load_sample(str(tmp_path / "t.csv"))
     assert stored(wanted)[1:] == patterns(
         [[None, None, 2.0, 2.0, 1.0], [18779.5, 0.0, None, None, 2.5], [-1.0, 1.0, 4.0, 0.25, 7.0]]
     )
     assert from_frame(frame).sha256 == wanted.sha256
     tidy = frame.assign(mixed=frame["mixed"].astype(str))
     tidy.to_parquet(tmp_path / "t.parquet")
-    assert load_dataset(str(tmp_path / "t.parquet")).sha256 == wanted.sha256
+    assert load_sample(str(tmp_path / "t.parquet")).sha256 == wanted.sha256
     of_polars = polars.from_pandas(tidy)
     assert from_frame(of_polars).sha256 == from_frame(of_polars.lazy()).sha256 == wanted.sha256
     pair = as_dataset((of_polars.drop("y"), of_polars["y"]))
@@ -342,7 +342,7 @@ def test_a_level_called_na_is_no_missing_value(tmp_path):
         {"country": polars.Series(cells, dtype=polars.Enum(["NA", "DE", "FR"])), "y": [0, 1, 0, 1]}
     )
     wanted = patterns([["NA"], [None], ["DE"], ["FR"]])
-    for sample in (from_frame(frame), load_dataset(str(tmp_path / "t.parquet")), from_frame(of_polars)):
+    for sample in (from_frame(frame), load_sample(str(tmp_path / "t.parquet")), from_frame(of_polars)):
         assert stored(sample) == wanted
     frame.to_csv(tmp_path / "t.csv", index=False)
     again = as_dataset(str(tmp_path / "t.csv"), role="test", like=from_frame(frame))
@@ -355,14 +355,14 @@ def test_levels_in_a_name_hold_for_numbers_too(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"size{1|2|3}": [3, 1], "y{-1|1}": [1, -1]})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    for sample in (from_frame(frame, "y"), load_dataset(f"{tmp_path / 't.csv'}:y")):
+    for sample in (from_frame(frame, "y"), load_sample(f"{tmp_path / 't.csv'}:y")):
         assert stored(sample) == patterns([["3"], ["1"]])
         assert (sample.y.tolist(), sample.class_names) == ([1, 0], ("-1", "1"))
 
 
 def test_any_words_can_be_declared_and_numbers_among_them_are_words(tmp_path):
     text = "post{*},size{#|*},y\n10115,2,0\nSW1,big,1\n"
-    sample = load_dataset(str(write(tmp_path, text)))
+    sample = load_sample(str(write(tmp_path, text)))
     assert stored(sample) == patterns([["10115", 2.0], ["SW1", "big"]])
 
 
@@ -374,7 +374,7 @@ COUNTED = ",y\n" + "".join(f"{row},{row % 2}\n" for row in range(12))
     ("text", "words"), [(ROUNDED, "numbers beyond 2^53 in id"), (COUNTED, "column 1 numbers the rows")]
 )
 def test_what_the_numbers_hide_is_said(tmp_path, text, words):
-    (remark,) = load_dataset(str(write(tmp_path, text))).warnings
+    (remark,) = load_sample(str(write(tmp_path, text))).warnings
     assert words in remark
 
 
@@ -382,7 +382,7 @@ def test_long_cells_other_marks_and_colons_in_names(tmp_path):
     path = tmp_path / "t.csv"
     limit = csv.field_size_limit()
     path.write_bytes(("a:b,t\n1," + "x" * 200_000 + "\n0,b\n").encode("utf-16"))
-    sample = load_dataset(f"{path}:a:b")
+    sample = load_sample(f"{path}:a:b")
     assert (sample.y.tolist(), sample.x.shape, csv.field_size_limit()) == ([1, 0], (2, 1), limit)
 
 
@@ -393,7 +393,7 @@ class TestAnotherTable:
 
     @pytest.fixture
     def sample(self, tmp_path):
-        return load_dataset(f"{write(tmp_path, self.SAMPLE)}:kind")
+        return load_sample(f"{write(tmp_path, self.SAMPLE)}:kind")
 
     def read(self, tmp_path, text, sample, role="test"):
         path = write(tmp_path, text, "test.csv")
@@ -411,7 +411,7 @@ class TestAnotherTable:
     def test_a_sample_of_cells_and_one_of_numbers_stay_what_they_are(self, tmp_path, sample):
         whole = self.read(tmp_path, "age,town,ripe\n1,2,3\n", sample, role="unlabelled")
         assert stored(whole) == patterns([[1.0, 2.0, 3.0]])
-        numbers = load_dataset(str(write(tmp_path, "age,label\n1,0\n2,1\n")))
+        numbers = load_sample(str(write(tmp_path, "age,label\n1,0\n2,1\n")))
         assert self.read(tmp_path, "age,label\n5,1\n", numbers).dtype == "float64"
         for cell in ("", "old"):
             with pytest.raises(DataError, match="example 1 has a word or a gap in column 'age'"):
@@ -434,6 +434,6 @@ class TestAnotherTable:
 
     def test_an_input_may_be_called_like_labels(self, tmp_path):
         path = write(tmp_path, "y,kind\n5,a\n6,b\n")
-        sample = load_dataset(f"{path}:kind")
+        sample = load_sample(f"{path}:kind")
         fresh = self.read(tmp_path, "z,y\n0,7\n0,8\n", sample, role="unlabelled")
         assert fresh.x.tolist() == [[7], [8]]

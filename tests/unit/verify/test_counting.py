@@ -64,7 +64,7 @@ def flags_of(world, question):
     about, right, silent = [], [], []
     for i in range(ROWS):
         z, label, room = world.values[i].tolist(), int(world.y[i]), world.room[i]
-        named = question.numbers[0] if question.is_about_labels else None
+        named = question.numbers[0] if question.kind in ("class", "confused", "false-alarm") else None
         own = named is None or (label == named) != (question.kind == "false-alarm")
         fine = label in CLASSES and difference_of(question, z, label, CLASSES) - world.theta > room
         lead = None

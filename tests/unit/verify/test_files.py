@@ -8,10 +8,11 @@ import pytest
 from file_worlds import made
 from safetensors.numpy import save_file
 
-from codebound_verify import data, files
+from codebound_verify import files
 from codebound_verify.counting import recount
 from codebound_verify.files import GivenFiles, verdict_record, verify_file
 from codebound_verify.refusal import Refused
+from codebound_verify.sources import arrays
 
 
 def beside(place, **changes) -> GivenFiles:
@@ -68,7 +69,7 @@ def test_a_sample_that_is_too_large_is_a_reason_to_refuse(alone, monkeypatch):
     given = beside(alone.parent, data=str(alone.parent / "large.npz"))
     [reason] = verify_file(alone, given).reasons
     assert "16384 inputs" in reason
-    monkeypatch.setattr(data, "READ_ANYWAY", 1 << 10)
+    monkeypatch.setattr(arrays, "READ_ANYWAY", 1 << 10)
     [reason] = verify_file(alone, given).reasons
     assert "It was not read." in reason
     (alone.parent / "bad.cbound").write_bytes(b"nothing")  # it says nothing of sizes, and is refused
@@ -105,8 +106,8 @@ def test_everything_else_comes_from_files_of_tensors(folder, name):
     }
     if world.answers is not None:
         floats["answers"] = {"scores": world.answers}
-    for kind, arrays in floats.items():
-        save_file(arrays, place / f"{kind}.safetensors")
+    for kind, numbers in floats.items():
+        save_file(numbers, place / f"{kind}.safetensors")
     if world.unlabelled is not None:
         np.savez(place / "unlabelled.npz", x=world.unlabelled)
     assert verify_file(place, GivenFiles()).is_accepted

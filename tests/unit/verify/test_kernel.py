@@ -23,8 +23,8 @@ ROOT = Path(codebound_verify.__file__).parent
 PACKAGES = sorted(path.parent for path in ROOT.rglob("*/__init__.py") if path.parent != ROOT)
 ROOMS = [".".join(folder.relative_to(ROOT).parts) for folder in PACKAGES]
 TOGETHER = {"__init__", "__main__"}
-MOST_LINES = 3_590
-"""Of the kernel: what can be read in one sitting. It was 7,600 once, and 5,680 with networks."""
+MOST_LINES = 3_180
+"""Of the kernel: what can be read in one sitting. It was 7,600 once, 5,680 with networks."""
 
 
 def read(path: Path) -> ast.Module:

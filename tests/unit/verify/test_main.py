@@ -19,7 +19,7 @@ from codebound.holdout import Plan, look, seal
 from codebound_verify import __main__ as program
 from codebound_verify.__main__ import _fold, main
 from codebound_verify.holdout.ledger import LedgerVerdict
-from codebound_verify.requirements import list_unmet
+from codebound_verify.questions.requirements import list_unmet
 
 
 @pytest.fixture

@@ -25,29 +25,17 @@ PIXELS = 32 * 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDataset:
-    """Facts of a dataset, fixed before any of its bytes are seen.
-
-    Attributes:
-        name: The name that ``load_dataset`` takes.
-        title: How papers call it.
-        layout: How its files are arranged; ``embedded`` needs none.
-        sizes: Examples by role.
-        input_shape: Shape of one input.
-        classes: Number of classes.
-        divisor: Literal constant that brings stored bytes into [0, 1].
-        folder: The usual folder under a root, empty when there is none.
-        digests: MD5 of the unpacked content by canonical file name, as its authors published it.
-    """
+    """Facts of a dataset, fixed before any of its bytes are seen."""
 
     name: str
-    title: str
+    title: str  # as in papers
     layout: Literal["embedded", "idx", "cifar10"]
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, int]  # by role
     input_shape: tuple[int, ...]
     classes: int
-    divisor: float
-    folder: str = ""
-    digests: Mapping[str, str] = field(default_factory=dict)
+    divisor: float  # brings stored bytes into [0, 1]
+    folder: str = ""  # the usual one under a root
+    digests: Mapping[str, str] = field(default_factory=dict)  # published MD5 of the unpacked files
 
     def files(self, role: str) -> tuple[str, ...]:
         """Canonical file names of a split; inputs before labels where they are apart."""
@@ -161,7 +149,10 @@ class SplitFiles:
 def find(known: KnownDataset, role: str, root: Path) -> SplitFiles | None:
     """Looks for a split in its usual folder under ``root``, then for its files in ``root`` itself."""
     for base in (root / known.folder, root / "raw", root):
-        candidates = [[base / name for name in _spellings(file)] for file in known.files(role)]
+        candidates = [
+            [base / f"{name}{end}" for name in (file, file.replace("-idx", ".idx")) for end in ("", ".gz")]
+            for file in known.files(role)
+        ]
         files = [next((path for path in paths if path.is_file()), None) for paths in candidates]
         present = tuple(path for path in files if path is not None)
         if files and len(present) == len(files):
@@ -169,14 +160,8 @@ def find(known: KnownDataset, role: str, root: Path) -> SplitFiles | None:
     return None
 
 
-def _spellings(file: str) -> tuple[str, ...]:
-    dotted = file.replace("-idx", ".idx")
-    return file, f"{file}.gz", dotted, f"{dotted}.gz"
-
-
 def _search(known: KnownDataset, role: str, folder: Path | None) -> SplitFiles | None:
-    hits = (find(known, role, place) for place in _places(known, folder))
-    return next((hit for hit in hits if hit is not None), None)
+    return next(filter(None, (find(known, role, place) for place in _places(known, folder))), None)
 
 
 def _places(known: KnownDataset, folder: Path | None) -> list[Path]:
@@ -184,11 +169,7 @@ def _places(known: KnownDataset, folder: Path | None) -> list[Path]:
 
 
 def locate(known: KnownDataset, role: str, folder: Path | None) -> SplitFiles:
-    """The files of a split, in the given folder or in the cache.
-
-    Raises:
-        DataError: They are nowhere; the message says what to do.
-    """
+    """The files of a split, in the given folder or in the cache."""
     found = _search(known, role, folder)
     if found is None:
         looked = " and in ".join(map(str, _places(known, folder)))
@@ -218,11 +199,7 @@ def _digest(content: bytes | bytearray) -> str:
 
 
 def read(found: SplitFiles) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Inputs ``(n, ...)`` and labels of a split, after the checksum of each file.
-
-    Raises:
-        DataError: A file has other content than its authors published.
-    """
+    """Inputs ``(n, ...)`` and labels of a split, after the checksum of each file."""
     known = found.known
     contents = [
         _verify(known, file, path) for file, path in zip(known.files(found.role), found.files, strict=True)

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from codebound.run.errors import DataError, UsageError
+from codebound.run.files import hold_lock
 from codebound.run.progress import Progress, silent
-from codebound.run.store import hold_lock
 from codebound.sample.formats.catalogue import KNOWN, PIXELS, KnownDataset, cache_folder, has_digest
 from codebound.sample.formats.idx import read_whole
 
@@ -50,32 +50,19 @@ _CHUNK_BYTES = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Dataset in the cache.
-
-    Attributes:
-        folder: Its folder.
-        route: How it came there now, in words; empty when it was there before.
-        failures: Routes that were tried first, each with its reason.
-    """
+    """Sample in the cache."""
 
     folder: Path
-    route: str
-    failures: tuple[str, ...]
+    route: str  # by which it came there now; empty when it was there before
+    failures: tuple[str, ...]  # routes that were tried first, each with its reason
 
 
 def fetch(name: str, *, progress: Progress = silent) -> Fetched:
     """Puts a known dataset into the cache, unless it is there intact.
 
-    Files are built in a folder beside the cache entry, compared with the checksums of the catalogue, and only
-    then moved into place in one step; a failure or an interruption leaves no trace, and what a killed process
-    left is removed by the next one. One process fetches at a time.
-
-    Args:
-        name: A name of the catalogue.
-        progress: Called with bytes done and expected.
-
-    Raises:
-        DataError: No route gave the right content; each is named with its reason.
+    Files are built beside the cache entry, compared with the checksums of the catalogue, and only then moved
+    into place in one step; what a killed process left is removed by the next one. One process fetches at a
+    time. If all routes fail, each is named.
     """
     known = KNOWN.get(name.lower())
     if known is None:

@@ -39,11 +39,7 @@ def read_exactly(stream: IO[bytes], size: int, *, name: str) -> bytearray:
 
 
 def read_whole(path: Path, *, limit: int = MAX_BYTES) -> bytearray:
-    """All bytes of a file, unpacked when its name ends in ``.gz``.
-
-    Raises:
-        DataError: The file cannot be read, is damaged, or unpacks to more than ``limit`` bytes.
-    """
+    """All bytes of a file, unpacked when its name ends in ``.gz``."""
     content = bytearray()
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:

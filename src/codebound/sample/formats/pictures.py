@@ -15,7 +15,7 @@ import numpy as np
 
 from codebound.bounds.risk import count_of
 from codebound.run.errors import DataError
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound.sample.memmap import allocate
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def read_image_folder(
     classes: int | None = None,
     size: tuple[int, int] | None = None,
     channels: int | None = None,
-) -> Dataset:
+) -> Sample:
     """The images under ``folder``, in a fixed order.
 
     Sub-folders sorted by name are the classes 0, 1, ...; inside a class, images are sorted by their path. An
@@ -62,13 +62,9 @@ def read_image_folder(
     Args:
         folder: The folder.
         role: What the sample may be used for.
-        classes: Number of classes; by default the number of sub-folders.
-        size: Height and width that all images are brought to; by default their own, or 32 x 32 where they
-            differ.
+        classes: By default the number of sub-folders.
+        size: Height and width of all; by default their own, or 32 x 32 where they differ.
         channels: 1 for grey, 3 for colour; by default what the images have.
-
-    Raises:
-        DataError: There is no image, or one cannot be read.
     """
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     places = [folder / name for name in names]
@@ -109,7 +105,7 @@ def read_image_folder(
     is_grey = are_grey if channels is None else channels == 1
     if is_grey and not are_grey:
         said.append("the images have colours, and are made grey as those of the sample are")
-    return Dataset(
+    return Sample(
         name=str(folder),
         role=role,
         x=_decode(images, size or (_USUAL if len(sizes) > 1 else sizes.pop()), is_grey=is_grey),

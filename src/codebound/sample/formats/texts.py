@@ -10,7 +10,7 @@ import numpy as np
 from codebound.run.errors import DataError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.columns import text_cells
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound.sample.frames import Reading, joined_texts
 from codebound.sample.load import call_factory, labels_in
 from codebound.sample.tables import is_frame, read_file, read_frame, table_of
@@ -21,17 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Labelled texts, in stored order.
-
-    Attributes:
-        name: Name or path they were loaded from.
-        role: What they may be used for.
-        texts: One for each example.
-        y: Labels from 0.
-        classes: Number of classes.
-        levels: What the classes are called, where they have names.
-        source: Where they came from, in words.
-    """
+    """Labelled texts, in stored order; ``levels`` are the names of classes, where they have some."""
 
     name: str
     role: str
@@ -47,10 +37,10 @@ class Texts:
         return len(self.texts)
 
     @property
-    def sample(self) -> Dataset:
+    def sample(self) -> Sample:
         """The sample that they are: one column of cells."""
         x = text_cells(self.texts)[:, None]
-        found = Dataset(self.name, self.role, x, self.y, self.classes, source=self.source, is_cells=True)
+        found = Sample(self.name, self.role, x, self.y, self.classes, source=self.source, is_cells=True)
         return replace(found, class_names=self.levels)
 
     @property
@@ -66,9 +56,6 @@ def load_texts(
 
     Of a table all other columns are the text. A factory is called without arguments and returns a list of
     texts and a list of labels. In memory it is such a pair, or a data frame with a column called label.
-
-    Raises:
-        DataError: There is no such table or factory, or it holds no texts.
     """
     how, name = Reading(role, classes, class_names), "texts in memory"
     if not isinstance(spec, str):

@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 
 import torch
 
-from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
+from codebound.bounds.risk import HoldoutFacts
 from codebound.run.files import finite
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound.sample.load import split
 from codebound_networks.train.config import Constant, TrainConfig, preset
 from codebound_papers.baselines import guha_code, literature, parameter_counting
@@ -116,7 +116,7 @@ class Parts(NamedTuple):
     """Samples of training and testing, and examples that nothing was chosen with."""
 
     samples: Samples
-    held_out: Dataset
+    held_out: Sample
 
 
 def parts_of(wanted: NetworkSettings, *, size: Size) -> Parts:
@@ -281,8 +281,7 @@ class Networks:
         facts = HoldoutFacts(
             errors=margin_report(network, fresh).errors,
             n=fresh.n,
-            delta=_DELTA,
-            networks=len(self.wanted.widths) * len(self.wanted.trainings),
+            delta=_DELTA / (len(self.wanted.widths) * len(self.wanted.trainings)),
             classes=self.parts.held_out.classes,
             subject="f",
         )

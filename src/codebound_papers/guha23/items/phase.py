@@ -15,8 +15,7 @@ from torch import Tensor
 from codebound import __version__
 from codebound.bits.stream import Stream
 from codebound.run.errors import UsageError
-from codebound.run.files import make_folder
-from codebound.run.store import content_key
+from codebound.run.files import content_key, make_folder
 from codebound.sample.formats.catalogue import cache_folder
 from codebound_networks.train.rng import numpy_stream
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, row_ensemble, sketch

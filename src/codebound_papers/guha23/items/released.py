@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from codebound.sample.dataset import Dataset, DeviceData
+from codebound.sample.dataset import DeviceData, Sample
 from codebound_networks.reading.walk import Network
 from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.rebuild import with_weights
@@ -114,7 +114,7 @@ def largest_change(pruned: Pruned, data: DeviceData) -> Change:
     return Change(output, score)
 
 
-def measure_smallest_margin(network: Network, sample: Dataset, *, device: str) -> Measured:
+def measure_smallest_margin(network: Network, sample: Sample, *, device: str) -> Measured:
     """Norms and margins of a network, at the smallest margin of its sample."""
     asked = MeasureSettings(families=("margins", "norms"), margin_share=0.0, device=device)
     return measure_facts(network, sample, asked)
@@ -163,7 +163,7 @@ def released_bound(measured: Measured, *, seed: int) -> Released:
     return _search_bound(measured, partial(needed_margin, measured), seed=seed)
 
 
-def bound_by_change(measured: Measured, sample: Dataset, *, seed: int, device: str) -> Released:
+def bound_by_change(measured: Measured, sample: Sample, *, seed: int, device: str) -> Released:
     """The same where the search looks at the largest change of a score on the sample, not a bound on it."""
     data = sample.on(device)  # once for all draws
     return _search_bound(measured, lambda pruned: largest_change(pruned, data).score, seed=seed)

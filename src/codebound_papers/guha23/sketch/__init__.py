@@ -1,6 +1,17 @@
-"""Sparse matrix sketching: a sparse matrix squeezed to a small one, and its exact recovery."""
+"""Sparse matrix sketching: a sparse matrix squeezed to a small one, and its exact recovery.
 
-from codebound_papers.contents import lazily
+Example:
+    >>> import torch
+    >>> import codebound as cb
+    >>> from codebound.bits.stream import Stream
+    >>> sides = Stream(0, "left"), Stream(0, "right")
+    >>> a, b = (cb.sketch.column_ensemble(side, m=12, p=16, degree=4) for side in sides)
+    >>> x = torch.diag(torch.arange(1, 17))
+    >>> torch.equal(cb.sketch.recover_integers(cb.sketch.sketch(x, a, b), a, b).value, x)
+    True
+"""
+
+from codebound.run.extensions import lazily
 
 __all__, __getattr__, __dir__ = lazily(
     __name__,

@@ -13,9 +13,8 @@ import torch
 from codebound.cli.actions import record_options
 from codebound.methods.search import Search, UnsuitedError
 from codebound.run.errors import UsageError
-from codebound.run.files import write_json
+from codebound.run.files import optional_folder, write_json
 from codebound.run.progress import NOBODY, Listener, Progress, silent
-from codebound.run.store import optional_folder
 from codebound_networks.about_f.models import load_layers, model_sizes
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.modes import encode_tensors, integers

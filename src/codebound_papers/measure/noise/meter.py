@@ -17,7 +17,7 @@ from codebound.run.errors import DataError, ModelError, UsageError
 from codebound.run.job import Engine, over_shards
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.sample.dataset import Dataset, DeviceData
+from codebound.sample.dataset import DeviceData, Sample
 from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.train.rng import stream_seed
 from codebound_networks.views.fold import fold_batch_norms, has_batch_norms
@@ -31,7 +31,7 @@ from codebound_papers.measure.steps import steps_of
 
 _HALF = (torch.float16, torch.bfloat16)
 
-Data = Dataset | DeviceData | Tensor | Iterable[Tensor | Sequence[Tensor]]
+Data = Sample | DeviceData | Tensor | Iterable[Tensor | Sequence[Tensor]]
 
 
 class Part(NamedTuple):
@@ -215,11 +215,11 @@ def stability(
         if engine is None:
             _measure(data, meter, chunk_size, tell)
             return meter.compute()
-        if not isinstance(data, Dataset | DeviceData):
-            raise UsageError(f"an engine measures on a Dataset, which it can cut. Got {type(data).__name__}.")
+        if not isinstance(data, Sample | DeviceData):
+            raise UsageError(f"an engine measures on a Sample, which it can cut. Got {type(data).__name__}.")
         arguments = {
             "net": _module(net),
-            "data": data.on(meter.device) if isinstance(data, Dataset) else data,
+            "data": data.on(meter.device) if isinstance(data, Sample) else data,
             "settings": meter.settings,
             "initial": None if initial is None else _module(initial),
             "chunk_size": chunk_size,
@@ -257,7 +257,7 @@ def measure_part(
 
 def _measure(data: Data, meter: StabilityMeter, chunk_size: int, progress: Progress) -> None:
     total = (
-        data.n if isinstance(data, Dataset | DeviceData) else len(data) if isinstance(data, Tensor) else None
+        data.n if isinstance(data, Sample | DeviceData) else len(data) if isinstance(data, Tensor) else None
     )
     done = 0
     for inputs in _batches(data, chunk_size, meter):
@@ -267,7 +267,7 @@ def _measure(data: Data, meter: StabilityMeter, chunk_size: int, progress: Progr
 
 
 def _batches(data: Data, chunk_size: int, meter: StabilityMeter) -> Iterator[Tensor]:
-    if isinstance(data, Dataset):
+    if isinstance(data, Sample):
         data = data.on(meter.device)
     if isinstance(data, DeviceData):
         yield from (x for x, _ in data.chunks(chunk_size, meter.dtype))
@@ -276,7 +276,7 @@ def _batches(data: Data, chunk_size: int, meter: StabilityMeter) -> Iterator[Ten
         inputs = item[0] if isinstance(item, tuple | list) and item else item
         if not isinstance(inputs, Tensor):
             raise UsageError(
-                "data must be a Dataset, a tensor of inputs, or an iterable of batches, each a tensor or a "
+                "data must be a Sample, a tensor of inputs, or an iterable of batches, each a tensor or a "
                 f"tuple that begins with one. Got a batch of type {type(item).__name__}."
             )
         yield from torch.split(inputs, chunk_size)
@@ -322,7 +322,7 @@ def _module(net: Network | nn.Module) -> nn.Module:
     model = net.model if isinstance(net, Network) else net
     if not isinstance(model, nn.Module):
         raise UsageError(
-            f"net must be an nn.Module or what codebound.wrap returns. Got {type(net).__name__}."
+            f"net must be an nn.Module or what codebound_networks.wrap returns. Got {type(net).__name__}."
         )
     return model
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from codebound.run.errors import DataError, ModelError
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound.sample.formats.catalogue import cache_folder
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_networks.reading.loading import load_model
 from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.train.config import TrainConfig
@@ -165,12 +165,12 @@ def _from_model_zoo(name: str, weights: Path | None) -> Any:
         raise ModelError(f"{_MODEL_ZOO} does not give {name}: {type(cause).__name__}: {cause}") from cause
 
 
-def images_for(subject: NamedNetwork) -> Dataset:
+def images_for(subject: NamedNetwork) -> Sample:
     """Return the images that accuracies are counted on."""
     if subject.data == "made-up":
         return make_samples().train.select(range(100), role="test")
     is_svhn = subject.data == "svhn"
-    images = read_svhn(svhn_path()) if is_svhn else load_dataset(subject.data, role="test")
+    images = read_svhn(svhn_path()) if is_svhn else load_sample(subject.data, role="test")
     if subject.data in ("cifar10", "svhn"):
         return replace(images, scaling=_HERE if subject.file else _THEIRS)
     return images
@@ -234,7 +234,7 @@ def svhn_path() -> Path:
     return cache_folder() / "svhn" / "test_32x32.mat"
 
 
-def read_svhn(path: Path) -> Dataset:
+def read_svhn(path: Path) -> Sample:
     """The images of a MATLAB file of SVHN, channels first, with digits as labels; the file calls 0 a 10."""
     try:
         from scipy.io import loadmat  # scikit-learn brings it
@@ -248,4 +248,4 @@ def read_svhn(path: Path) -> Dataset:
     if x.shape != (_SIDE, _SIDE, _CHANNELS, len(y)) or not np.isin(y, range(1, _DIGITS + 1)).all():
         raise DataError(f"{path} is no file of SVHN: X has shape {x.shape}, y {len(y)} labels.")
     images = np.ascontiguousarray(x.astype(np.uint8).transpose(3, 2, 0, 1))
-    return Dataset("svhn", "test", images, y % _DIGITS, classes=_DIGITS, scaling=Scaling(divisor=255.0))
+    return Sample("svhn", "test", images, y % _DIGITS, classes=_DIGITS, scaling=Scaling(divisor=255.0))

@@ -7,26 +7,20 @@ where no partial sum can reach 2^24, else in float64, where none can exceed 2^53
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...refusal import Refused
-from ...stream import Stream
-from ..arithmetic import grid
+from ...stream import Stream, Words
+from ..arithmetic import Decoder, grid
 from ..draws import quarters, signs, uniforms
 from ..tensors import Content, Doubles, Recipe, Shape, Values, as_matrix, read_inner
 from .sketch import Sketch, draw, proven
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from ...stream import Words
-    from ..arithmetic import Decoder
 
 EXACT32 = 1 << 24  # integers below are exact in float32
 EXACT64 = 1 << 53  # integers up to here are exact in float64
@@ -84,10 +78,7 @@ def coded_rows(content: Content, width: int) -> RightFactor:
 def product(left: NDArray[Any], right: RightFactor, columns: slice) -> Doubles:
     """The exact product of two matrices of integers, for some columns of the right one.
 
-    Args:
-        left: Integers in any type; the absolute sum of a row times the limit of ``right`` is at most 2^53.
-        right: The other factor, with as many rows as ``left`` has columns.
-        columns: Which columns to compute.
+    The absolute sum of a row of ``left`` times the limit of ``right`` is at most 2^53.
     """
     width = columns.stop - columns.start
     result = np.zeros((len(left), width))

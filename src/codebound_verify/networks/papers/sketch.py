@@ -1,31 +1,95 @@
 """Sketches of integer matrices, and proofs that a matrix is the smallest one (docs/format.md, section 8.9).
 
-Everything here is exact, and with ``rank`` it is all that has to be right. Matrix and proof come from the
-witness of the file.
+Everything here is exact, and it is all that has to be right. Matrix and proof come from the witness of the
+file. A rank modulo a prime is never above the rank over the rationals: an answer yes is right.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...refusal import Refused
-from .rank import are_independent
+from ...stream import Stream
+from ..arithmetic import Witness
 
-if TYPE_CHECKING:
-    from ...stream import Stream
-    from ..arithmetic import Witness
-
+Doubles: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]
 
+PRIME = 4194301  # 2^22 - 3
+WIDTH = 128  # rows that are eliminated at a time
+SUMMED = 512  # products of two remainders whose sum is below 2^53
+CORE_LIMIT = 1000  # columns that are eliminated
 UNIT = 1 << 48  # one, in a proof
 WEIGHT_LIMIT = 1 << 54  # of an element of a proof: 16^2 of them add up to at most 2^62
 ELEMENT_LIMIT = 1 << 30  # of an element of X: 2^23 of them add up to at most 2^53, exact in float64
 CELLS_LIMIT = 1 << 24  # places of Y that the non-zeros of X add to, all counted: 128 MB
 BATCH = 1 << 20  # outputs that are drawn at a time
+
+
+def are_independent(cells: Whole) -> bool:
+    """Return True if columns are independent; each is given by the rows of its ones, as many in each.
+
+    No is also the answer where too many are left to eliminate.
+
+    Example:
+        >>> are_independent(np.array([[0, 1], [1, 2], [2, 3]]))
+        True
+        >>> are_independent(np.array([[0, 1], [1, 2], [2, 3], [3, 0]]))
+        False
+    """
+    core = _peel(cells)
+    return len(core) <= CORE_LIMIT and _has_full_rank(core)
+
+
+def _peel(cells: Whole) -> Whole:
+    """The columns that are left when those with a row of their own are taken away, again and again."""
+    flat, each = cells.ravel(), cells.shape[1]
+    touched = np.bincount(flat)
+    owner = np.bincount(flat, np.repeat(np.arange(len(cells)), each)).astype(np.int64)  # sum of its columns
+    is_left, rows = np.ones(len(cells), bool), np.flatnonzero(touched == 1)
+    while len(rows):
+        alone = np.unique(owner[rows])
+        is_left[alone] = False
+        rows = cells[alone].ravel()
+        np.subtract.at(touched, rows, 1)
+        np.subtract.at(owner, rows, np.repeat(alone, each))
+        rows = rows[touched[rows] == 1]
+    return cells[is_left]
+
+
+def _has_full_rank(cells: Whole) -> bool:
+    """Return True if the rank modulo the prime is the number of columns: rows are taken until it is."""
+    count, (used, rows) = len(cells), np.unique(cells, return_inverse=True)
+    ones = np.zeros((len(used), count), bool)
+    ones[rows.reshape(cells.shape), np.arange(count)[:, None]] = True
+    basis, pivots = np.zeros((0, count)), np.zeros(0, np.int64)  # in reduced echelon form
+    for start in range(0, len(used), WIDTH):
+        some = ones[start : start + WIDTH].astype(np.float64)
+        for at in range(0, len(basis), SUMMED):
+            some = (some - some[:, pivots[at : at + SUMMED]] @ basis[at : at + SUMMED]) % PRIME
+        some, own = _reduced(some)
+        basis = np.vstack([(basis - basis[:, own] @ some) % PRIME, some])
+        pivots = np.concatenate([pivots, own])
+        if len(basis) == count:
+            break
+    return len(basis) == count
+
+
+def _reduced(rows: Doubles) -> tuple[Doubles, Whole]:
+    """The reduced echelon form of rows of remainders, without zero rows, and its pivots."""
+    pivots = []
+    for at in range(len(rows)):
+        if (pivot := int(np.argmax(rows[at] != 0))) or rows[at, 0]:
+            rows[at] = rows[at] * pow(int(rows[at, pivot]), -1, PRIME) % PRIME
+            factor = rows[:, pivot].copy()
+            factor[at] = 0
+            rows = (rows - np.outer(factor, rows[at])) % PRIME
+            pivots.append(pivot)
+    return rows[rows.any(axis=1)], np.array(pivots, np.int64)
 
 
 @dataclass(frozen=True)
@@ -78,11 +142,6 @@ def is_strict(sketch: Sketch, x: Whole, weights: Whole) -> bool:
     Say H is the difference to another matrix with the sketch of X, and its sum is not larger. The sketch of H
     is zero, hence its product with G = A^T W B, and the sum grows by slack |H off S| - eta |H on S| at least
     (in units of 2^-48). So slack |H off S| <= eta |H| <= 2 eta |X| < slack: H, of integers, is zero off S.
-
-    Args:
-        sketch: The map.
-        x: A matrix that ``has_sketch`` has accepted.
-        weights: W.
     """
     gradient = sketch.adjoint(weights)
     off = x == 0

@@ -13,8 +13,9 @@ from worlds.networks import mlp
 from codebound.certificate.decoding import decode
 from codebound.certificate.verification import verify
 from codebound.certification import certify
-from codebound.known.base import Pretrained
+from codebound.known.provenance import Pretrained
 from codebound.methods.search import UnsuitedError
+from codebound.request import Claim, Known, Run
 from codebound.run.errors import CertificateError, ModelError, UsageError
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.arrays import from_arrays
@@ -78,8 +79,10 @@ def base():
 
 def test_only_the_difference_is_coded_and_the_declaration_comes_first(base):
     fine_tuned = shifted(base.network, ["2.weight"])
-    found = certify(fine_tuned, SAMPLE, method="prune", effort="quick", base=base)
-    alone = certify(fine_tuned, SAMPLE, method="prune", effort="quick")
+    found = certify(
+        SAMPLE, network=fine_tuned, method="prune", known=Known(base=base), run=Run(effort="quick")
+    )
+    alone = certify(SAMPLE, network=fine_tuned, method="prune", run=Run(effort="quick"))
     certificate = found.certificate
     assert (certificate.statement, certificate.limit.n) == ("C-2", SAMPLE.n)
     assert certificate.message.bits < 100 < alone.certificate.message.bits
@@ -96,11 +99,13 @@ def test_only_the_difference_is_coded_and_the_declaration_comes_first(base):
 
 @pytest.mark.thorough
 def test_a_base_that_is_f_costs_next_to_nothing_and_everything_rests_on_its_declaration(base):
-    found = certify(base.network, SAMPLE, method="prune", effort="quick", base=base)
+    found = certify(
+        SAMPLE, network=base.network, method="prune", known=Known(base=base), run=Run(effort="quick")
+    )
     assert found.is_base
     assert found.certificate.message.bits < 60
     assert not found.certificate.claim.vacuous
-    by_scores = certify(base.network, SAMPLE, effort="quick", base=base)
+    by_scores = certify(SAMPLE, network=base.network, known=Known(base=base), run=Run(effort="quick"))
     assert (by_scores.method, by_scores.certificate.message.bits) == ("scores", 2)
 
 
@@ -109,9 +114,13 @@ def test_every_compressor_codes_the_difference(method, base):
     fine_tuned = shifted(base.network, ["0.weight", "2.weight", "0.bias"])
     if method == "sketch":
         with pytest.raises(UnsuitedError, match="recovers no layer"):
-            certify(fine_tuned, SAMPLE, method=method, effort="quick", base=base)
+            certify(
+                SAMPLE, network=fine_tuned, method=method, known=Known(base=base), run=Run(effort="quick")
+            )
         return
-    found = certify(fine_tuned, SAMPLE, method=method, effort="quick", base=base)
+    found = certify(
+        SAMPLE, network=fine_tuned, method=method, known=Known(base=base), run=Run(effort="quick")
+    )
     assert found.certificate.known.base is not None
     assert found.certificate.limit.errors < 100  # 200 by guessing
 
@@ -119,20 +128,34 @@ def test_every_compressor_codes_the_difference(method, base):
 @pytest.mark.parametrize("method", ["conv", "lottery", "imp"])
 def test_methods_that_leave_the_base_say_so(method, base):
     with pytest.raises(UnsuitedError, match=r"base|convolutions"):
-        certify(base.network, SAMPLE, method=method, base=base)
+        certify(SAMPLE, network=base.network, method=method, known=Known(base=base))
 
 
 def test_statements_about_f_may_have_a_base_too(base):
     fine_tuned = shifted(base.network, ["2.weight"])
     fresh = from_arrays(clusters(200, 1).x, None, name="fresh", role="unlabelled")
-    found = certify(fine_tuned, SAMPLE, method="prune", effort="quick", base=base, unlabelled=fresh)
+    found = certify(
+        SAMPLE,
+        network=fine_tuned,
+        method="prune",
+        known=Known(base=base),
+        claim=Claim(unlabelled=fresh),
+        run=Run(effort="quick"),
+    )
     assert (found.certificate.statement, found.certificate.claim.subject) == ("C-12b", "f")
     low, high = float(SAMPLE.x.min()), float(SAMPLE.x.max())
-    found = certify(fine_tuned, SAMPLE, method="prune", effort="quick", base=base, input_range=(low, high))
+    found = certify(
+        SAMPLE,
+        network=fine_tuned,
+        method="prune",
+        known=Known(base=base),
+        claim=Claim(input_range=(low, high)),
+        run=Run(effort="quick"),
+    )
     assert found.certificate.statement == "C-12a"
     assert not found.certificate.claim.vacuous  # theta covers the distance to f, not that to zero
     with pytest.raises(UsageError, match="not both"):
-        certify(fine_tuned, SAMPLE, base=base, prior_tenths=5)
+        certify(SAMPLE, network=fine_tuned, known=Known(base=base, share=0.5))
 
 
 class TestSubspace:
@@ -144,38 +167,38 @@ class TestSubspace:
 
     @pytest.mark.thorough
     def test_it_starts_at_the_base(self, base):
-        found = certify(base.network, SAMPLE, method="subspace", base=base)
+        found = certify(SAMPLE, network=base.network, method="subspace", known=Known(base=base))
         assert found.method == "subspace"
-        alone = certify(base.network, SAMPLE, method="subspace")
+        alone = certify(SAMPLE, network=base.network, method="subspace")
         assert found.certificate.limit.errors < 60
         assert set(found.network.state_dict()) == set(found.base)  # biases too: the base has them
         assert alone.certificate.known.base is None
         assert not any("bias" in name for name in alone.network.state_dict())
 
     @pytest.mark.thorough
-    def test_auto_tries_it_where_there_is_a_base(self, base, monkeypatch):
+    def test_auto_leaves_it_out_where_the_scores_of_the_base_say_enough(self, base, monkeypatch):
         monkeypatch.setattr(features, "best_plan", lambda *_, **__: pytest.fail("the head is not zero"))
-        found = certify(base.network, SAMPLE, base=base)
-        assert "choose it by its name" in found.skipped["subspace"]  # after a first run: scores take two bits
-        assert "starts at zero" in found.skipped["features"]
+        found = certify(SAMPLE, network=base.network, known=Known(base=base))
+        assert "more than guessing" in found.skipped["subspace"]  # scores take two bits
+        assert "more than guessing" in found.skipped["features"]
         assert "the same as subspace" in found.skipped["subspace-f"]
 
     @pytest.mark.thorough
     def test_around_the_base_of_a_split(self, base, monkeypatch):
         monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
-        found = certify(base.network, SAMPLE, method="subspace", prior_tenths=5)
+        found = certify(SAMPLE, network=base.network, method="subspace", known=Known(share=0.5))
         assert (found.certificate.statement, found.certificate.limit.n) == ("C-10", 150)
         made = found.certificate.known.base
         assert (made.by, made.of, made.rows) == ("the same architecture, trained anew", "no other data", 150)
         with pytest.raises(UnsuitedError, match="is trained already"):
-            certify(base.network, SAMPLE, method="features", prior_tenths=5)
+            certify(SAMPLE, network=base.network, method="features", known=Known(share=0.5))
 
     @pytest.mark.few(1)
     @pytest.mark.parametrize("has_base", [True, False])
     def test_batch_norms_are_folded_and_it_is_said(self, has_base):
         module = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3))
         base = Pretrained(module, WORDS) if has_base else None
-        found = certify(module, SAMPLE, method="subspace", base=base)
+        found = certify(SAMPLE, network=module, method="subspace", known=Known(base=base))
         assert "Batch norms are folded (1): a method that trains anew does so without them." in found.notes
         assert not any(isinstance(part, nn.BatchNorm1d) for part in found.network.modules())
 
@@ -196,7 +219,7 @@ class TestFeatures:
         if bias:
             nn.init.zeros_(model[2].bias)
         given = Pretrained(model, WORDS, ("2.weight",))
-        found = certify(model, SAMPLE, method="features", base=given)
+        found = certify(SAMPLE, network=model, method="features", known=Known(base=given))
         assert found.original_errors == SAMPLE.n  # the last layer is zero
         assert found.certificate.limit.errors < 60
         assert "its last layer starts at zero" in found.certificate.known.base.by
@@ -213,18 +236,18 @@ class TestFeatures:
         x = STREAM.normal(size=(200, *shape)).astype(np.float32)
         sample = from_arrays(x, (x.mean((1, 2, 3)) > 0).astype(int), name="bright", classes=3)
         model = chain.build(tensors)
-        found = certify(model, sample, method="features", base=Pretrained(model, WORDS))
+        found = certify(sample, network=model, method="features", known=Known(base=Pretrained(model, WORDS)))
         assert found.certificate.limit.errors < 100
 
 
 def test_a_base_of_another_architecture_names_the_tensor(base):
     with pytest.raises(ModelError, match=r"tensor 0\.weight has shape \(9, 6\); f has \(8, 6\)"):
-        certify(two_layers(8), SAMPLE, base=Pretrained(two_layers(9), WORDS))
+        certify(SAMPLE, network=two_layers(8), known=Known(base=Pretrained(two_layers(9), WORDS)))
     with pytest.raises(ModelError, match=r"the base is no network like f: .* 5 outputs, the sample 3"):
-        certify(two_layers(8), SAMPLE, base=Pretrained(two_layers(8, classes=5), WORDS))
+        certify(SAMPLE, network=two_layers(8), known=Known(base=Pretrained(two_layers(8, classes=5), WORDS)))
     deeper = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
     with pytest.raises(ModelError, match=r"tensor 1\.weight has shape \(3, 8\); f has \(8, 8\)"):
-        certify(deeper, SAMPLE, base=base)
+        certify(SAMPLE, network=deeper, known=Known(base=base))
     image = clusters(100, shape=(1, 6, 1))
     first, second = (
         Chain((1, 6, 1), (*front, Linear(3, True))).build(
@@ -237,7 +260,7 @@ def test_a_base_of_another_architecture_names_the_tensor(base):
         for front in ((), (MaxPool(1),))
     )
     with pytest.raises(ModelError, match="another network than f"):
-        certify(first, image, base=Pretrained(second, WORDS))
+        certify(image, network=first, known=Known(base=Pretrained(second, WORDS)))
 
 
 @pytest.mark.thorough
@@ -246,7 +269,7 @@ def test_a_base_of_other_operations():
         return nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(slope), nn.Linear(5, 3))
 
     with pytest.raises(ModelError, match="not the operations"):
-        certify(module(0.1), SAMPLE, base=Pretrained(module(0.2), WORDS))
+        certify(SAMPLE, network=module(0.1), known=Known(base=Pretrained(module(0.2), WORDS)))
 
 
 class TestLoading:

@@ -1,7 +1,6 @@
 """A network of one's own, bounded through a certificate: sums, refusals, and the promise, with teeth."""
 
 import dataclasses
-import json
 from fractions import Fraction
 
 import numpy as np
@@ -10,23 +9,21 @@ import torch
 from scipy.stats import beta
 from torch import fx, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
-from typer.testing import CliRunner
 from worlds.networks import mlp
 from worlds.rates import exceeds
+from worlds.requests import request
 
 from codebound.certificate.evaluate import collect_answers, count_differences, count_errors
 from codebound.certification import certify
-from codebound.cli.main import app
+from codebound.request import Run
 from codebound.run.errors import CertificateError, CodeboundError, UsageError
-from codebound.run.job import LocalEngine
-from codebound.sample.dataset import Dataset
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Sample
+from codebound.sample.load import load_sample
 from codebound.sample.order import COPIES
 from codebound_networks.about_f.disagreement import bound_through, count_disagreements, find_agreements
-from codebound_networks.reading.loading import load_model
 from codebound_networks.views.rebuild import with_weights
 
-DIGITS = load_dataset("digits")
+DIGITS = load_sample("digits")
 SAMPLE = DIGITS.select(range(400), role="train")
 FRESH = DIGITS.select(range(900, 1797), role="unlabelled")
 
@@ -38,15 +35,15 @@ def untrained(seed=0):
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("learned") / "c"
-    found = certify(None, SAMPLE, method="picks", effort="quick", delta=0.025)
+    found = certify(SAMPLE, method="picks", delta=0.025, run=Run(effort="quick"))
     found.save_to(folder)
     return found, folder
 
 
 @pytest.fixture(scope="module")
 def after_split():
-    asked = {"prior_tenths": 5, "helper": lambda prior: untrained(), "method": "prune"}
-    return certify(untrained(), SAMPLE, effort="quick", delta=0.025, **asked)
+    asked = {"share": 0.5, "helper": lambda prior: untrained(), "method": "prune"}
+    return certify(SAMPLE, network=untrained(), delta=0.025, **request(effort="quick", **asked))
 
 
 class Copy(nn.Module):
@@ -92,9 +89,7 @@ def test_it_goes_through_a_split_too(after_split):
 def test_what_is_no_second_draw_is_refused(learned):
     found, folder = learned
     weights = folder / "g.safetensors"
-    mixed = Dataset(
-        "mixed", "unlabelled", np.concatenate([FRESH.x, SAMPLE.x[:1]]), np.zeros(898, np.int64), 1
-    )
+    mixed = Sample("mixed", "unlabelled", np.concatenate([FRESH.x, SAMPLE.x[:1]]), np.zeros(898, np.int64), 1)
     with pytest.raises(CodeboundError, match="sample"):
         bound_through(found.certificate, untrained(), sample=SAMPLE, unlabelled=mixed, weights=weights)
     with pytest.raises(CertificateError, match="refuses"):
@@ -134,25 +129,11 @@ def test_a_network_that_looks_at_its_batch_is_refused(learned):
         )
 
 
-def test_the_command_finds_everything_in_the_folder_of_certify(learned, tmp_path):
-    found, folder = learned
-    np.savez(tmp_path / "fresh.npz", x=FRESH.x)
-    f = load_model("linear", input_shape=SAMPLE.input_shape, classes=10)
-    torch.save(f.state_dict(), tmp_path / "f.pt")
-    given = ["--model", "linear", "--weights", tmp_path / "f.pt", "--unlabelled", tmp_path / "fresh.npz"]
-    asked = ["through", folder, "--data", folder / "sample.npz", *given, "--format", "json"]
-    ran = CliRunner().invoke(app, list(map(str, asked)))
-    assert ran.exit_code == 0, ran.output
-    record = json.loads(ran.stdout)
-    limit = float(beta.isf(0.025, record["disagreements"] + 1, FRESH.n - record["disagreements"]))
-    assert record["bound"] == pytest.approx(min(1.0, found.certificate.claim.bound + limit), rel=1e-9)
-
-
 def misses(*, with_limit: bool, reps: int = 3000) -> int:
     """Worlds of known risk: g errs with probability 0.05, f differs from it with probability 0.03."""
-    from codebound.bounds.facts import HoldoutFacts, OccamFacts
     from codebound.bounds.occam import occam_binomial
     from codebound.bounds.original import through_disagreement
+    from codebound.bounds.risk import HoldoutFacts, OccamFacts
 
     rng = np.random.default_rng(0)
     n, m, delta = 200, 150, 0.1
@@ -238,20 +219,10 @@ class Cancelling(nn.Module):
 def test_what_float32_denies_is_an_error_and_not_clear_however_late_it_comes():
     x = np.zeros((6000, 2))
     x[:, 0], x[4196:] = 1.0, (1.03, 1.0)  # behind the examples that a screening looks at
-    late = Dataset("late", "test", x, np.zeros(6000, dtype=np.int64), 3).on("cpu")
+    late = Sample("late", "test", x, np.zeros(6000, dtype=np.int64), 3).on("cpu")
     said = collect_answers(Cancelling(), late)
     assert said.errors == 6000 - 4196 > count_errors(Cancelling(), late)
     assert said.is_clear.tolist() == [True] * 4196 + [False] * (6000 - 4196)
-
-
-def test_one_evaluation_in_parts_is_that_in_one():
-    f = trained_chain()
-    whole = collect_answers(f, TESTED.on("cpu"))
-    with LocalEngine(2) as engine:
-        parts = collect_answers(f, TESTED.on("cpu"), engine=engine)
-    assert parts.errors == whole.errors < TESTED.n / 2
-    assert torch.equal(parts.labels, whole.labels)
-    assert torch.equal(parts.is_clear, whole.is_clear)
 
 
 def test_f_is_evaluated_once_on_a_test_sample():
@@ -274,7 +245,7 @@ def test_f_is_evaluated_once_on_a_test_sample():
 
     hook = register_module_forward_pre_hook(note)
     try:
-        found = certify(Smooth(), SAMPLE, test_set=marked, method="picks", effort="quick")
+        found = certify(SAMPLE, network=Smooth(), test=marked, method="picks", run=Run(effort="quick"))
     finally:
         hook.remove()
     assert found.holdout_f is not None

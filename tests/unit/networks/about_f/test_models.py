@@ -9,10 +9,10 @@ from torch import nn
 
 from codebound.known.provenance import UNKNOWN, origin_of
 from codebound.run.errors import CertificateError, UsageError
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
+from codebound_networks.about_f.base import load_base
 from codebound_networks.about_f.models import (
     as_traced,
-    base_from_options,
     load_layers,
     load_network,
     model_sizes,
@@ -21,7 +21,7 @@ from codebound_networks.reading.walk import wrap
 from codebound_networks.views.graphs import Traced
 from codebound_networks.views.zoo import ZOO
 
-DIGITS = load_dataset("digits")
+DIGITS = load_sample("digits")
 
 
 @pytest.fixture
@@ -41,17 +41,10 @@ def test_a_network_keeps_what_its_run_folder_says(weights):
 
 def test_a_base_that_saw_the_sample_is_refused(weights):
     network = load_network("linear", DIGITS)
-    options = {"base": weights, "base_says": None}
-    assert base_from_options(options, network, DIGITS).says == "the file model.safetensors"
+    assert load_base(weights, network, sample=DIGITS).says == "the file model.safetensors"
     weights.with_name("result.json").write_text(json.dumps({"data_sha256": DIGITS.sha256}))
     with pytest.raises(CertificateError, match="this very sample"):
-        base_from_options(options, network, DIGITS)
-
-
-def test_words_without_a_base_are_refused():
-    assert base_from_options({"base": None, "base_says": None}, nn.Linear(2, 2), DIGITS) is None
-    with pytest.raises(UsageError, match="none was given"):
-        base_from_options({"base": None, "base_says": "of the moon"}, nn.Linear(2, 2), DIGITS)
+        load_base(weights, network, sample=DIGITS)
 
 
 def test_what_was_wrapped_is_traced_anew():

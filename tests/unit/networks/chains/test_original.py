@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.certificate.messages import Options
-from codebound.certificate.setting import Setting
+from codebound.certificate.task import Options, Setting
 from codebound.run.errors import ModelError
 from codebound_networks.chains.original import Original
 
@@ -53,9 +52,3 @@ def test_an_unchanged_base_is_the_base_to_the_last_bit(plain):
     assert decoded.keys() == original.arrays.keys()
     assert all(np.array_equal(decoded[name], array) for name, array in original.arrays.items())
     assert torch.equal(message.build(original.arrays)(X), original.build()(X))
-
-
-def test_differences_are_to_the_base(plain):
-    original = Original.read(plain, (4,), classes=3)
-    assert not any(array.any() for array in original.differences(original.arrays).values())
-    assert original.differences(None) is original.arrays

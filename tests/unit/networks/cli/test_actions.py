@@ -9,7 +9,7 @@ import pytest
 from worlds.samples import cloud_arrays
 
 from codebound.run.errors import UsageError
-from codebound.run.store import content_key
+from codebound.run.files import content_key
 from codebound_networks.cli.actions import few_bits_from_options, train_from_options
 from codebound_networks.cli.train import command
 from codebound_networks.train import runs

@@ -7,11 +7,13 @@ import pytest
 import torch
 from torch import nn
 from worlds.networks import mlp
+from worlds.requests import request
 
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.verification import verify
 from codebound.certification import certify
-from codebound.known.base import Pretrained
+from codebound.known.provenance import Pretrained
+from codebound.request import Claim, Known, Run
 from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound_networks.chains.chain import Chain
@@ -62,8 +64,15 @@ def test_a_deep_chain_is_bounded_through_another_network_and_by_no_claim_of_its_
     """Each of its predictions would count as a disagreement; with a test sample, few differ."""
     first, rest = columns.select(range(200), role="train"), range(200, 400)
     with pytest.raises(CertificateError, match="no proof covers the rounding of f"):
-        certify(layers(DEPTH), first, unlabelled=columns.select(rest, role="unlabelled"), method="prune")
-    found = certify(layers(DEPTH), first, effort="quick", test_set=columns.select(rest, role="test"))
+        certify(
+            first,
+            network=layers(DEPTH),
+            method="prune",
+            claim=Claim(unlabelled=columns.select(rest, role="unlabelled")),
+        )
+    found = certify(
+        first, network=layers(DEPTH), test=columns.select(rest, role="test"), run=Run(effort="quick")
+    )
     assert found.disagreement.errors < 40
 
 
@@ -79,7 +88,7 @@ def test_a_deep_base_is_certified_as_it_is(columns):
     base = Pretrained(deep, "made by hand")
     original = read_original(deep, columns)
     assert set(base_tensors(base, original, columns)) == set(original.tensors)
-    found = certify(deep, columns, base=base, method="scores", effort="quick")
+    found = certify(columns, network=deep, method="scores", known=Known(base=base), run=Run(effort="quick"))
     assert found.certificate.limit.errors < 3
     assert found.certificate.message.bits == 2
 
@@ -98,8 +107,8 @@ def large(columns):
 def test_a_network_beyond_a_message_stops_no_method_that_needs_none(columns):
     few = columns.select(range(60), role="train")
     test = columns.select(range(100, 200), role="test")
-    found = certify(large(columns), few, effort="quick", test_set=test)
-    assert found.bound == certify(None, few, effort="quick").bound
+    found = certify(few, network=large(columns), test=test, run=Run(effort="quick"))
+    assert found.bound == certify(few, run=Run(effort="quick")).bound
     assert "has 26 numbers and a message holds 5" in " ".join(found.notes)
     assert found.original_errors is not None
     assert found.holdout_f is not None
@@ -113,20 +122,22 @@ def test_what_would_code_it_is_refused_before_anything_is_computed(columns, monk
     for asked in (
         {"method": "prune"},
         {"input_range": (0.0, 1.0)},
-        {"prior_tenths": 5},
+        {"share": 0.5},
         {"base": Pretrained(network, "made of no sample"), "method": "features"},
     ):
         with pytest.raises(CertificateError, match="a message holds 5"):
-            certify(network, columns, effort="quick", **asked)
+            certify(columns, network=network, **request(effort="quick", **asked))
     with pytest.raises(CertificateError, match="a message holds 5"):
-        certify(None, columns, effort="quick", method="prune", helper=lambda _: network, prior_tenths=5)
+        certify(
+            columns, method="prune", known=Known(helper=lambda _: network, share=0.5), run=Run(effort="quick")
+        )
 
 
 @pytest.mark.usefixtures("short_messages")
 def test_features_of_a_base_beyond_a_message_are_learned_from(columns):
     network = large(columns)
     base = Pretrained(network, "made of no sample")
-    found = certify(network, columns, effort="quick", base=base)
+    found = certify(columns, network=network, known=Known(base=base), run=Run(effort="quick"))
     assert found.method in ("scores", "picks", "split", "constant")
     tables = [table.arrays for table in found.tables]
     assert verify(found.certificate, found.sample, base=found.base, tables=tables).is_accepted
@@ -134,9 +145,11 @@ def test_features_of_a_base_beyond_a_message_are_learned_from(columns):
 
 def test_counting_that_no_verifier_would_do_is_no_message(columns, monkeypatch):
     monkeypatch.setattr("codebound_networks.methods.inputs._MOST_COUNTING", 400 * 20 - 1)
-    certify(mlp(3, 2).eval(), columns, effort="quick", method="prune")  # 6 multiplications an example
+    certify(
+        columns, network=mlp(3, 2).eval(), method="prune", run=Run(effort="quick")
+    )  # 6 multiplications an example
     with pytest.raises(CertificateError, match=r"on 400 examples takes more than 2\^46"):
-        certify(large(columns), columns, effort="quick", method="prune")
+        certify(columns, network=large(columns), method="prune", run=Run(effort="quick"))
 
 
 def test_networks_read_no_words(columns):
@@ -144,7 +157,7 @@ def test_networks_read_no_words(columns):
     x[0, 0] = np.nan
     cells = replace(columns, x=x, is_cells=True)
     with pytest.raises(DataError, match="words or gaps"):
-        certify(large(columns), cells, effort="quick")
+        certify(cells, network=large(columns), run=Run(effort="quick"))
 
 
 def test_a_helper_of_the_known_share_is_what_a_message_starts_from(columns):
@@ -154,14 +167,20 @@ def test_a_helper_of_the_known_share_is_what_a_message_starts_from(columns):
         seen.append(prior.n)
         return layers(2)
 
-    found = certify(layers(2), columns, effort="quick", method="prune", helper=make, prior_tenths=3)
+    found = certify(
+        columns,
+        network=layers(2),
+        method="prune",
+        known=Known(helper=make, share=0.3),
+        run=Run(effort="quick"),
+    )
     made = found.certificate.known.base
     assert made.by.endswith(".make of the known share")
     assert (made.of, made.rows, found.certificate.known.rows, seen) == ("data of your own", 120, 120, [120])
     assert found.certificate.limit.n <= 280
     assert verify(found.certificate, columns, base=found.base).is_accepted
     with pytest.raises(UsageError, match="give a helper, or a model"):
-        certify(None, columns, effort="quick", method="prune", prior_tenths=3)
+        certify(columns, method="prune", known=Known(share=0.3), run=Run(effort="quick"))
 
 
 def test_a_claim_about_f_takes_no_operation_that_learns_nothing(columns):
@@ -169,4 +188,6 @@ def test_a_claim_about_f_takes_no_operation_that_learns_nothing(columns):
     f = pooled.build({name: torch.zeros(size) for name, size in pooled.tensor_shapes().items()})
     images = from_arrays(np.arange(40 * 64.0).reshape(40, 1, 8, 8), [0, 1] * 20, name="images")
     with pytest.raises(CertificateError, match="no certificate is about a network f with such an operation"):
-        certify(f, images, input_range=(0.0, 3000.0), method="prune", effort="quick")
+        certify(
+            images, network=f, method="prune", claim=Claim(input_range=(0.0, 3000.0)), run=Run(effort="quick")
+        )

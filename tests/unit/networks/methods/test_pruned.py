@@ -39,7 +39,7 @@ def test_a_claim_about_f_by_disagreements_adds_their_limit():
     search = search_for("quick", about_f=AboutF(unlabelled=images(60, 1, "unlabelled")))
     propose_pruned(search)
     assert [tally.of for tally in search.best.tallies] == ["risk", "disagreement"]
-    assert search.best.law == "sum"
+    assert search.best.terms.joined == "sum"
 
 
 @pytest.mark.usefixtures("_short")
@@ -96,7 +96,7 @@ def test_an_interrupt_while_it_trains_keeps_the_best_so_far(monkeypatch):
     search = search_for("standard")
     best = run(search, "prune")
     assert search.is_interrupted
-    assert (search.tried, search.method) == (1, "prune")
+    assert (search.tried, search.best.method) == (1, "prune")
     assert best is search.best
 
 

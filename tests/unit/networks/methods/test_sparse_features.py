@@ -113,7 +113,7 @@ def test_an_interrupt_while_it_polishes_certifies_what_was_held(monkeypatch):
     search = search_for("standard")
     best = run(search, "features")
     assert search.is_interrupted
-    assert (search.tried, search.method) == (1, "features")
+    assert (search.tried, search.best.method) == (1, "features")
     assert best.tally.errors < best.tally.n
 
 

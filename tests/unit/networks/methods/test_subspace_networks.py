@@ -98,5 +98,5 @@ def test_an_interrupt_certifies_what_was_held(monkeypatch):
     search = search_for("standard")
     best = run(search, "subspace-f")
     assert search.is_interrupted
-    assert (search.tried, search.method) == (1, "subspace-f")
+    assert (search.tried, search.best.method) == (1, "subspace-f")
     assert 0.0 < best.bound <= 1.0

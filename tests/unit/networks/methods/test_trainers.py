@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.facts import OccamFacts
 from codebound.bounds.numerics import kl_inverse_upper
+from codebound.bounds.risk import OccamFacts
 from codebound_networks.methods.trainers import best_polished, errors_per_bit
 
 

@@ -10,14 +10,14 @@ from worlds.samples import clouds
 
 from codebound.run.device import resolve_device
 from codebound.run.errors import DataError, ModelError, UsageError
-from codebound.sample.dataset import Dataset, Scaling
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Sample, Scaling
+from codebound.sample.load import load_sample
 from codebound_networks.train.config import Cosine, Step, TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_networks.train.updates import Epoch, shuffle_labels
 
 
-def blobs(n: int = 203, *, seed: int = 0, noise: float = 1.0) -> Dataset:
+def blobs(n: int = 203, *, seed: int = 0, noise: float = 1.0) -> Sample:
     """Three overlapping clouds in four dimensions."""
     return clouds(n, features=4, noise=noise, seed=seed, scaling=Scaling(2.0, (0.25,), (0.5,)))
 
@@ -33,7 +33,7 @@ def same(first: nn.Module, second: nn.Module) -> bool:
 
 @pytest.mark.thorough
 def test_learns_the_digits():
-    digits = load_dataset("digits")
+    digits = load_sample("digits")
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     result = fit(model, digits, TrainConfig(epochs=15, batch_size=64, learning_rate=3e-3))
     assert result.train_error < 0.03
@@ -229,7 +229,7 @@ def test_a_single_left_over_example_does_not_break_batch_norm():
 
 def test_augmented_images_train_reproducibly():
     x = np.random.default_rng(0).integers(0, 256, size=(40, 3, 8, 8), dtype=np.uint8)
-    images = Dataset("noise", "train", x, np.arange(40) % 2, 2, Scaling(255.0))
+    images = Sample("noise", "train", x, np.arange(40) % 2, 2, Scaling(255.0))
     model = nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
     first, second, plain = (
         fit(model, images, TrainConfig(epochs=2, augment=augment))
@@ -246,7 +246,7 @@ def test_double_precision_models_get_double_precision_inputs():
 
 def test_lower_precision_is_in_the_products_and_not_in_the_weights():
     x = np.random.default_rng(0).integers(0, 256, size=(60, 3, 8, 8), dtype=np.uint8)
-    images = Dataset("noise", "train", x, np.arange(60) % 2, 2, Scaling(255.0))
+    images = Sample("noise", "train", x, np.arange(60) % 2, 2, Scaling(255.0))
     seen = []
     convolution = nn.Conv2d(3, 4, 3)
     model = nn.Sequential(convolution, nn.ReLU(), nn.Flatten(), nn.Linear(144, 2))
@@ -294,7 +294,7 @@ def test_models_and_samples_must_fit_together():
         fit(linear(), blobs(), TrainConfig(epochs=1, augment="crop"))
     with pytest.raises(DataError, match="role 'test' is not for training"):
         fit(linear(), blobs().select([0, 1], role="test"), config)
-    other = Dataset("other", "test", np.zeros((2, 4), dtype=np.float32), np.zeros(2, dtype=np.int64), 3)
+    other = Sample("other", "test", np.zeros((2, 4), dtype=np.float32), np.zeros(2, dtype=np.int64), 3)
     with pytest.raises(DataError, match="differ in scaling"):
         fit(linear(), blobs(), config, test_set=other)
 
@@ -330,7 +330,7 @@ def test_networks_of_integers_are_trained():
             return self.table(x).mean(1)
 
     x = np.random.default_rng(0).integers(0, 5, size=(60, 4)).astype(np.float32)
-    words = Dataset("words", "train", x, x[:, 0].astype(np.int64) % 3, 3)
+    words = Sample("words", "train", x, x[:, 0].astype(np.int64) % 3, 3)
     model = Words()
     result = fit(model, words, TrainConfig(epochs=1))
     assert result.notes == ("Words takes integers: inputs are rounded to the nearest.",)

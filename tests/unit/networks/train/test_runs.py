@@ -10,7 +10,7 @@ from worlds.networks import normed_and_dropped
 from worlds.samples import random_labels
 
 from codebound.run.errors import CodeboundError, FormatError, UsageError
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound_networks.train.config import Step, TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_networks.train.runs import epochs_on_disk, load_epochs
@@ -25,7 +25,7 @@ class PowerCutError(Exception):
     pass
 
 
-def noise(seed: int = 0) -> Dataset:
+def noise(seed: int = 0) -> Sample:
     return random_labels(70, shape=(4,), classes=3, seed=seed)
 
 

@@ -5,14 +5,14 @@ from scipy.stats import binom
 from worlds.samples import numbered
 
 from codebound.run.errors import UsageError
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.updates import Epoch, shift_images, shuffle_labels
 
 LEVEL = 1e-9
 
 
-def labelled(n: int) -> Dataset:
+def labelled(n: int) -> Sample:
     return numbered(n, classes=10)
 
 
@@ -42,7 +42,7 @@ def test_the_statistics_have_teeth():
 
 def test_fully_shuffled_labels_do_not_depend_on_the_true_ones():
     sample = labelled(500)
-    other = Dataset("other", "train", sample.x, np.zeros(500, dtype=np.int64), 10)
+    other = Sample("other", "train", sample.x, np.zeros(500, dtype=np.int64), 10)
     assert np.array_equal(shuffle_labels(sample, 1.0, seed=0).y, shuffle_labels(other, 1.0, seed=0).y)
 
 
@@ -102,7 +102,7 @@ def test_shifted_images_are_those_cut_by_hand():
 @pytest.mark.parametrize(("augment", "mirrors"), [("crop", {0}), ("flip-crop", {0, 1})])
 def test_augmentation_draws_all_shifts_before_scaling(augment, mirrors):
     x = np.full((600, 1, 4, 4), 255, dtype=np.uint8)
-    data = Dataset("white", "train", x, np.zeros(600, dtype=np.int64), 2, Scaling(255.0, (0.5,), (0.5,))).on(
+    data = Sample("white", "train", x, np.zeros(600, dtype=np.int64), 2, Scaling(255.0, (0.5,), (0.5,))).on(
         "cpu"
     )
     plan = Epoch.draw(data, TrainConfig(augment=augment), epoch=0)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from codebound.run.device import rounded_products
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_networks.train import harness, updates
 from codebound_networks.train.config import Constant, Cosine, TrainConfig
 from codebound_networks.train.harness import fit
@@ -20,7 +20,7 @@ def two_shades(n=50):
     rng = np.random.default_rng(0)
     y = np.arange(n) % 2
     x = (rng.integers(0, 200, size=(n, 1, 6, 6)) + 50 * y[:, None, None, None]).astype(np.uint8)
-    return Dataset("images", "train", x, y, classes=2)
+    return Sample("images", "train", x, y, classes=2)
 
 
 def normed_convnet():

@@ -151,7 +151,7 @@ def test_over_epochs_goes_on_where_it_was(command, compare, folder, tmp_path):
 BAD = {
     "an unknown model": (("--model", "lenet7"), 2, "unknown model"),
     "a network of other inputs": (("--model", "compared_nets:wide"), 1, "inputs"),
-    "absent weights": (("--weights", "absent.safetensors"), 1, "absent.safetensors"),
+    "absent weights": (("--network", "absent.safetensors"), 1, "absent.safetensors"),
     "absent initial weights": (("--initial", "absent.safetensors"), 1, "absent.safetensors"),
     "absent data": (("--data", "absent.npz"), 1, "absent.npz"),
     "an absent certificate": (("--certificate", "absent.cbound"), 1, "absent.cbound"),
@@ -164,7 +164,7 @@ BAD = {
     "an unknown device": (("--device", "abacus"), 2, "abacus"),
     "a run that is none": (("--over", "epochs", "absent"), 1, "config.json"),
     "over something else": (("--over", "layers", "absent"), 2, "layers"),
-    "weights beside a run": (("--over", "epochs", "absent", "--weights", "w.safetensors"), 2, "--weights"),
+    "weights beside a run": (("--over", "epochs", "absent", "--network", "w.safetensors"), 2, "--network"),
 }  # fmt: skip
 
 

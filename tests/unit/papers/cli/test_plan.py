@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 from codebound_networks.reading.loading import load_model
 from codebound_papers.cli.plan import _COLUMNS
 
@@ -21,7 +21,7 @@ METHODS = ("project", "mbp", "heavytail")
 def folder(tmp_path_factory):
     """A small network that has learnt the digits."""
     place = tmp_path_factory.mktemp("plan")
-    digits = load_dataset("digits")
+    digits = load_sample("digits")
     net = load_model(MODEL, input_shape=digits.input_shape, classes=10)
     x, y = digits.on("cpu").batch(torch.arange(digits.n))
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def plan(folder, monkeypatch, codebound):
     monkeypatch.chdir(folder)
-    defaults = ("--model", MODEL, "--weights", "weights.safetensors", "--data", "digits", "--device", "cpu")
+    defaults = ("--model", MODEL, "--network", "weights.safetensors", "--data", "digits", "--device", "cpu")
     return partial(codebound, "plan", *defaults)
 
 
@@ -120,7 +120,7 @@ def test_a_tolerance_of_one_accepts_the_smallest_setting(plan):
         (("--method", "mbp", "--examples", "0"), "examples is at least 1"),
         (("--method", "mbp", "--tolerance", "-1"), "tolerance"),
         (("--method", "mbp", "--biases", "some"), "augmented or separate"),
-        (("--method", "mbp", "--weights", "nowhere.safetensors"), "nowhere.safetensors"),
+        (("--method", "mbp", "--network", "nowhere.safetensors"), "nowhere.safetensors"),
     ],
 )
 def test_bad_input_is_one_message_and_a_code(plan, arguments, message):

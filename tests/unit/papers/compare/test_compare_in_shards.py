@@ -12,7 +12,7 @@ from worlds.samples import clouds
 
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.job import Failure, Finished, LocalEngine
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_papers.compare.table import compare
 from codebound_papers.measure.outputs import evaluate_sample
 from codebound_papers.measure.proximity import closeness
@@ -23,7 +23,7 @@ N, FEATURES, CLASSES = 60, 5, 3
 PLAN = MeasureSettings(examples=12, chunk_size=7)
 
 
-def blobs(n: int, *, seed: int, role: str = "train") -> Dataset:
+def blobs(n: int, *, seed: int, role: str = "train") -> Sample:
     return clouds(n, features=FEATURES, apart=3.0, seed=seed, role=role, in_turn=True)
 
 

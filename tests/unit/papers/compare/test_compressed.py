@@ -9,9 +9,9 @@ from torch import nn
 from worlds.samples import clouds
 
 import codebound
-from codebound.known.base import Pretrained
+from codebound.known.provenance import Pretrained
 from codebound.run.errors import CertificateError, UsageError
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_papers.compare.table import compare
 from codebound_papers.measure.record import MeasureSettings
 
@@ -19,7 +19,7 @@ PLAN = MeasureSettings(examples=10)
 WORDS = "drawn from other clusters"
 
 
-def clusters(n: int, *, seed: int, role: str = "train") -> Dataset:
+def clusters(n: int, *, seed: int, role: str = "train") -> Sample:
     return clouds(n, features=5, apart=3.0, seed=seed, role=role, in_turn=True)
 
 
@@ -41,12 +41,24 @@ def near_identity(scale: float) -> nn.Module:
 @cache
 def from_base():
     base = Pretrained(near_identity(0.1), WORDS)
-    return codebound.certify(near_identity(0.12), SAMPLE, method="naive", effort="quick", base=base)
+    return codebound.certify(
+        SAMPLE,
+        network=near_identity(0.12),
+        method="naive",
+        known=codebound.Known(base=base),
+        run=codebound.Run(effort="quick"),
+    )
 
 
 @cache
 def about_f():
-    return codebound.certify(near_identity(0.12), SAMPLE, method="lowrank", effort="quick", unlabelled=FRESH)
+    return codebound.certify(
+        SAMPLE,
+        network=near_identity(0.12),
+        method="lowrank",
+        claim=codebound.Claim(unlabelled=FRESH),
+        run=codebound.Run(effort="quick"),
+    )
 
 
 def other_base():

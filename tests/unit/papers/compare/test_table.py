@@ -20,7 +20,7 @@ import codebound
 import codebound_papers
 from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
 from codebound.run.references import REGISTRY
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_networks.views import graphs
@@ -41,7 +41,7 @@ KEYS = [
 ]
 
 
-def blobs(n: int, *, seed: int, role: str = "train") -> Dataset:
+def blobs(n: int, *, seed: int, role: str = "train") -> Sample:
     """Three classes so far apart that any network learns them."""
     return clouds(n, features=6, apart=4.0, noise=0.5, seed=seed, role=role, in_turn=True)
 
@@ -172,7 +172,7 @@ def test_test_examples_that_f_may_have_seen_are_no_guarantee():
 
 def test_the_margin_route_is_never_tighter_than_the_certificate():
     certified = {row.reference: row.value for row in table().rows if row.kind == "certified"}
-    assert certified["C-2"] <= certified["C-7"]
+    assert certified["C-2"] <= certified["C-7"] * (1.0 + 1e-12)  # the same limit where no margin is lost
     assert certified["C-12c"] > 0.999  # 83 numbers of 32 bits against 120 examples
     assert [row.vacuous for row in table().rows if row.reference == "C-12c"] == [True]
 
@@ -322,7 +322,9 @@ def test_a_value_beyond_all_doubles_keeps_its_logarithm():
 
 @cache
 def certificate():
-    return codebound.certify(trained(), blobs(120, seed=1), method="prune", effort="quick").certificate
+    return codebound.certify(
+        blobs(120, seed=1), network=trained(), method="prune", run=codebound.Run(effort="quick")
+    ).certificate
 
 
 @pytest.mark.thorough
@@ -369,10 +371,10 @@ def test_the_sample_itself_is_no_test_sample():
 
 
 def test_a_test_sample_of_another_kind_is_refused():
-    wide = Dataset("wide", "test", np.zeros((3, 7), dtype=np.float32), np.zeros(3, dtype=np.int64), 3)
+    wide = Sample("wide", "test", np.zeros((3, 7), dtype=np.float32), np.zeros(3, dtype=np.int64), 3)
     with pytest.raises(DataError, match="shape"):
         compare(trained(), blobs(120, seed=1), wide, settings=PLAN)
-    many = Dataset("many", "test", np.zeros((3, 6), dtype=np.float32), np.array([0, 1, 5]), 6)
+    many = Sample("many", "test", np.zeros((3, 6), dtype=np.float32), np.array([0, 1, 5]), 6)
     with pytest.raises(DataError, match="label 5"):
         compare(trained(), blobs(120, seed=1), many, settings=PLAN)
 

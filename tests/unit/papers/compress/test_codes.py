@@ -6,7 +6,7 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 
-from codebound.bits.bitstring import Bits
+from codebound.bits.plain_code import Bits
 from codebound.run.errors import FormatError, UsageError
 from codebound_networks.codes.modes import decode_tensors, encode_tensors
 from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Raw, Static, Zero

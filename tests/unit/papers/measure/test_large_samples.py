@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codebound.sample import memmap as large
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_networks.reading.loading import load_model
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.record import MeasureSettings
@@ -19,7 +19,7 @@ def sample_of(n):
     random = np.random.default_rng(0)
     x = random.integers(0, 256, size=(n, FEATURES), dtype=np.uint8)
     x[::17] = 0  # where a layer is dead
-    return Dataset("random", "train", x, random.integers(0, CLASSES, size=n), CLASSES)
+    return Sample("random", "train", x, random.integers(0, CLASSES, size=n), CLASSES)
 
 
 def measured(sample, stability):

@@ -11,7 +11,7 @@ from worlds.samples import random_labels
 
 from codebound.run.errors import UsageError
 from codebound.run.job import LocalEngine
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_papers.measure.noise.meter import stability
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.outputs import evaluate_sample
@@ -51,7 +51,7 @@ def test_a_part_without_a_defined_example_is_no_failure(case):
     x = sample.x.copy()
     x[:10] = 0.0
     network = with_normal_weights(mlp(FEATURES, 5, CLASSES, bias=False), seed=1)
-    half_empty = Dataset("half empty", "train", x, sample.y, CLASSES)
+    half_empty = Sample("half empty", "train", x, sample.y, CLASSES)
     found = stability(network, half_empty, chunk_size=10, engine=Here(5))
     assert found.undefined >= 10
     assert found.layers == stability(network, half_empty, chunk_size=10).layers
@@ -85,5 +85,5 @@ def test_progress_ends_with_all_examples(case):
 
 def test_batches_cannot_be_cut(case):
     network, sample = case
-    with pytest.raises(UsageError, match="measures on a Dataset"):
+    with pytest.raises(UsageError, match="measures on a Sample"):
         stability(network, torch.from_numpy(sample.x), PLAN, engine=Here(2))

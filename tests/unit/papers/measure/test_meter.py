@@ -10,7 +10,7 @@ from torch.nn import functional
 from worlds.networks import convnet, double_mlp, inputs
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound_networks.reading.walk import wrap
 from codebound_networks.views.layers import view_of
 from codebound_networks.views.zoo import build
@@ -291,7 +291,7 @@ def test_rescaled_layers_and_permuted_units_have_the_same_stability(make):
 def test_chunks_and_sources_of_data_do_not_matter():
     model = convnet(bias=True)
     pixels = np.random.default_rng(0).integers(0, 256, (11, 2, 6, 6), dtype=np.uint8)
-    data = Dataset("noise", "train", pixels, np.zeros(11, dtype=np.int64), 5, Scaling(divisor=255.0))
+    data = Sample("noise", "train", pixels, np.zeros(11, dtype=np.int64), 5, Scaling(divisor=255.0))
     x = torch.from_numpy(pixels).double() / 255.0
     plan = StabilitySettings(interlayer="all", probes=2, smoothness=Smoothness(0.3, draws=3), pixels=4)
     seen = []

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from torch import nn
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Sample, Scaling
 from codebound.sample.outputs import margins
 from codebound_papers.measure.outputs import (
     MarginReport,
@@ -124,7 +124,7 @@ def few_images():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (37, 1, 2, 2)).astype(np.uint8)
     y = rng.integers(0, 3, 37)
-    return Dataset("toy", "test", x, y, 3, scaling=Scaling(255.0)).on("cpu")
+    return Sample("toy", "test", x, y, 3, scaling=Scaling(255.0)).on("cpu")
 
 
 class Odd(nn.Module):

@@ -11,11 +11,11 @@ from worlds.networks import linear_of
 from worlds.samples import rows_of
 
 from codebound.run.errors import UsageError
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_papers.measure.proximity import Closeness, closeness, closeness_of_each
 
 
-def few(x: list[list[float]], y: list[int], classes: int = 2) -> Dataset:
+def few(x: list[list[float]], y: list[int], classes: int = 2) -> Sample:
     return rows_of(x, y, classes=classes, dtype=np.float32)
 
 

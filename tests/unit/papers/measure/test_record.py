@@ -10,7 +10,7 @@ from worlds.networks import Skipping, mlp
 from worlds.samples import noise_images
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_networks.reading.loading import load_model
 from codebound_networks.views import graphs
 from codebound_papers.guha23.kappa import prune_for_margin
@@ -21,7 +21,7 @@ from codebound_papers.published import Evidence
 PLAN = MeasureSettings(examples=20)
 
 
-def images(n: int = 60) -> Dataset:
+def images(n: int = 60) -> Sample:
     return noise_images(n, shape=(1, 6, 6), classes=3)
 
 

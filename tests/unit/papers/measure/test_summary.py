@@ -9,7 +9,7 @@ from torch import nn
 from worlds.networks import mlp
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_networks.reading.walk import wrap
 from codebound_papers.measure.noise.quantities import StabilitySettings
 from codebound_papers.measure.record import MeasureSettings
@@ -50,10 +50,10 @@ class Untraceable(Shared):
         return self.head(self.again(x) if x.sum() > 0 else x)
 
 
-def few_images() -> Dataset:
+def few_images() -> Sample:
     stream = np.random.default_rng(0)
     x = stream.random((12, 1, 4, 4), dtype=np.float32)
-    return Dataset("random", "train", x, stream.integers(3, size=12), 3)
+    return Sample("random", "train", x, stream.integers(3, size=12), 3)
 
 
 @pytest.fixture(autouse=True)

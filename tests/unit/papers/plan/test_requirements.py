@@ -10,8 +10,8 @@ from torch import nn
 from worlds import networks
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.sample.dataset import Dataset
-from codebound.sample.load import load_dataset
+from codebound.sample.dataset import Sample
+from codebound.sample.load import load_sample
 from codebound_networks.reading.walk import Network, wrap
 from codebound_papers.arora18.arora_requirements import project_requirements
 from codebound_papers.guha23.guha_requirements import mbp_requirements
@@ -30,7 +30,7 @@ SETTINGS = MeasureSettings(
 )
 
 
-def measured(net: nn.Module | Network, sample: Dataset, **changes: object) -> Measured:
+def measured(net: nn.Module | Network, sample: Sample, **changes: object) -> Measured:
     """What the theorems are told of a network."""
     return measure_facts(net, sample, replace(SETTINGS, **changes))
 
@@ -39,11 +39,11 @@ def gaussian_mlp(*sizes: int) -> nn.Sequential:
     return networks.gaussian_mlp(*sizes, gain=2.0)
 
 
-def sample_of(x: torch.Tensor, labels: torch.Tensor, *, classes: int) -> Dataset:
-    return Dataset("made up", "train", x.numpy(), labels.numpy(), classes)
+def sample_of(x: torch.Tensor, labels: torch.Tensor, *, classes: int) -> Sample:
+    return Sample("made up", "train", x.numpy(), labels.numpy(), classes)
 
 
-def labelled_by(net: nn.Module, *shape: int, n: int = 12) -> Dataset:
+def labelled_by(net: nn.Module, *shape: int, n: int = 12) -> Sample:
     """Inputs with the labels that the network gives them, so that every margin is positive."""
     x = torch.rand(n, *shape, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
@@ -53,7 +53,7 @@ def labelled_by(net: nn.Module, *shape: int, n: int = 12) -> Dataset:
 
 @pytest.fixture(scope="module")
 def digits():
-    return load_dataset("digits").select(range(400), role="train")
+    return load_sample("digits").select(range(400), role="train")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.store import BusyError, hold_lock
+from codebound.run.files import BusyError, hold_lock
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_papers.journal import Journal, OutOfTimeError
@@ -181,7 +181,7 @@ def test_work_of_another_process_is_waited_for_up_to_the_deadline(cache):
     program = """
 import sys
 from pathlib import Path
-from codebound.run.store import hold_lock
+from codebound.run.files import hold_lock
 with hold_lock(Path(sys.argv[1]), "work"):
     print("here", flush=True)
     sys.stdin.read()

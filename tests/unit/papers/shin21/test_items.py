@@ -247,7 +247,7 @@ def test_images_are_scaled_as_each_network_was_trained(monkeypatch):
     from codebound_papers.shin21.items import shin_networks
 
     cifar = make_samples((3, 4, 4), n=20).train
-    monkeypatch.setattr(shin_networks, "load_dataset", lambda name, role: cifar)
+    monkeypatch.setattr(shin_networks, "load_sample", lambda name, role: cifar)
     theirs, (ours, _) = published(["resnet20_cifar10"])[0], FILES
     assert images_for(ours).scaling.mean == (0.485, 0.456, 0.406)
     assert images_for(theirs).scaling.std == (63.0 / 255, 62.1 / 255, 66.7 / 255)

@@ -1,8 +1,11 @@
 """Tables and page of a study, from records alone."""
 
+import copy
 from dataclasses import replace
 
 import pytest
+import torch
+from scipy.stats import beta
 from worlds.commands import Page
 
 from codebound_papers.report.figures import Plot, Series
@@ -54,6 +57,22 @@ def test_what_does_not_apply_or_has_no_certificate_says_why(found):
     assert "no certificate: Its weights are not finite." in bare.sentences[2]
     assert bare.record()["certified"]["g"] == {"bound": None, "reason": "Its weights are not finite."}
     assert "it is no chain." in bare.page()
+
+
+def test_the_last_line_bounds_how_often_g_answers_unlike_f(about, found):
+    x = torch.from_numpy(about.test_set.x).double()
+    with torch.no_grad():
+        f, g = (copy.deepcopy(each).double()(x).argmax(1) for each in (about.f, found.networks["g"]))
+    differ, told = int((f != g).sum()), found.record()["faithful"]
+    assert 0 < differ < 60
+    assert (told["differ"], told["n"]) == (differ, 60)
+    assert told["limit"] == pytest.approx(beta.ppf(0.95, differ + 1, 60 - differ), rel=1e-9)
+    assert found.screen()[-1] == told["says"]
+    assert {each.dtype for each in about.f.parameters()} == {torch.float32}  # they are as they were
+    for test_set in (None, about.sample):  # none, and copies of the sample
+        blind = replace(found, about=replace(about, test_set=test_set))
+        assert blind.record()["faithful"] is None
+        assert "unlike" not in str(blind.screen()[-1])
 
 
 def test_commands_name_the_folder(found):

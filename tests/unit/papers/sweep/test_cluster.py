@@ -11,7 +11,7 @@ from torch import nn
 from codebound.certificate.evaluate import count_errors
 from codebound.run.errors import CodeboundError
 from codebound.run.job import Job
-from codebound.sample.dataset import Dataset
+from codebound.sample.dataset import Sample
 from codebound_papers.sweep.cluster import RayEngine
 
 TOYS = """
@@ -43,7 +43,7 @@ def counts_on_one_sample(engine, monkeypatch):
     monkeypatch.setattr(engine._ray, "put", lambda value: sent.append(value) or put(value))
     random = np.random.default_rng(0)
     x, y = random.normal(size=(50, 3)).astype(np.float32), random.integers(0, 2, size=50)
-    sample, other = (Dataset("s", "train", x, labels, 2).on("cpu") for labels in (y, 1 - y))
+    sample, other = (Sample("s", "train", x, labels, 2).on("cpu") for labels in (y, 1 - y))
     for network in (nn.Linear(3, 2), nn.Linear(3, 2)):
         for data in (sample, other, sample):
             assert count_errors(network, data, engine=engine) == count_errors(network, data)

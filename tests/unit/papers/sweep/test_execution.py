@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from codebound.run.errors import CodeboundError, FormatError, UsageError
+from codebound.run.files import hold_lock, versions
 from codebound.run.job import LocalEngine
-from codebound.run.store import hold_lock, versions
 from codebound_papers.sweep.execution import execute, merge, states
 from codebound_papers.sweep.grid import PlannedVerb, plan_jobs
 from codebound_papers.sweep.jobs import run_job

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from codebound.cli.certify import command
+from codebound.cli.options import KEYS
 from codebound.run.errors import UsageError
 from codebound_papers.sweep.execution import _engine_job
 from codebound_papers.sweep.grid import plan_jobs
@@ -18,11 +19,11 @@ from codebound_papers.sweep.verbs import complete_options, list_verbs
 def test_options_are_those_of_the_command_line_without_what_the_sweep_decides():
     known = list_verbs()
     assert {"train", "compress", "certify", "measure"} <= set(known)
-    assert {"model", "data", "weights", "seed", "epochs", "batch_size"} <= known["train"].options
-    assert {"model", "weights", "method", "set"} <= known["compress"].options
+    assert {"model", "data", "network", "seed", "epochs", "batch_size"} <= known["train"].options
+    assert {"model", "network", "method", "set"} <= known["compress"].options
     for verb in known.values():
         assert not {"out", "format", "quiet", "list", "engine", "workers", "address"} & verb.options
-        assert "weights" in verb.files
+        assert "network" in verb.files
         assert {"model", "data"} <= verb.sources
     assert "for_certificate" not in known["train"].options
 
@@ -32,8 +33,8 @@ def test_options_are_those_of_the_command_line_without_what_the_sweep_decides():
     [
         (
             "certify",
-            {"data": "digits", "weights": "a/b", "input_range": [0, 16], "delta": 1},
-            {"data": "digits", "weights": Path("a/b"), "input_range": (0.0, 16.0), "delta": 1.0},
+            {"data": "digits", "network": "a/b", "share": 0.5, "scores": ["s.npy"], "delta": 1},
+            {"data": "digits", "weights": Path("a/b"), "share": 0.5, "scores": [Path("s.npy")], "delta": 1.0},
         ),
         ("train", {"model": "mlp", "data": "x", "nesterov": False}, {"arch": "mlp", "nesterov": False}),
     ],
@@ -47,15 +48,10 @@ def test_what_a_plan_leaves_out_is_as_the_command_has_it():
     """But for what the sweep decides, which no function of a job asks for."""
     found = complete_options("certify", {"data": "digits", "delta": 0.01})
     declared = {each.name: each.default for each in inspect.signature(command).parameters.values()}
-    assert declared.keys() - found.keys() == {
-        "out",
-        "output",
-        "quiet",
-        "engine",
-        "workers",
-        "address",
-        "list_methods",
-    }
+    assert declared.keys() - found.keys() == {"out", "output", "quiet", "verbose", *KEYS}
+    for keys in KEYS.values():
+        declared |= {key.replace("-", "_"): each.default for key, each in keys.items()}
+    assert declared.keys() - found.keys() >= {"engine", "workers", "address"}
     assert found == {name: declared[name] for name in found} | {"data": "digits", "delta": 0.01}
     assert complete_options("train", {"model": "mlp", "data": "digits"})["for_certificate"] is False
 
@@ -85,7 +81,7 @@ def test_a_worker_needs_no_command_line(tmp_path):
         ("train", {"model": "linear", "data": "digits", "nesterov": 1}, "nesterov is true or false"),
         ("train", {"model": "linear", "data": 3}, "data is a text"),
         ("certify", {"model": "linear", "data": "digits", "delta": "5%"}, "delta is a number"),
-        ("certify", {"model": "linear", "data": "digits", "input_range": [1]}, "list of 2 values"),
+        ("certify", {"model": "linear", "data": "digits", "scores": "s.npy"}, "list of values"),
         ("compress", {"model": "linear", "method": "naive", "set": "density=0.1"}, "list of values"),
         ("compress", {"model": "linear", "method": "naive", "examples": 0}, "outside its range"),
     ],

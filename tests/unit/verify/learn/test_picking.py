@@ -9,10 +9,9 @@ import picked_oracle as oracle
 import pytest
 
 from codebound_verify.learn import picking
-from codebound_verify.learn.choices import Columns, Filters, Patches, Rule
-from codebound_verify.learn.kernel import feature_map
+from codebound_verify.learn.features import feature_map
 from codebound_verify.learn.picking import carry_out, learn_split
-from codebound_verify.learn.rule import PickRule, Split
+from codebound_verify.learn.rule import Columns, Filters, Patches, PickRule, Rule, Split
 from codebound_verify.order import arrange
 from codebound_verify.refusal import Refused
 from codebound_verify.sample import Data
@@ -323,10 +322,10 @@ def scored(scores, *, equal=(), size: int = 2):
         x[row] = x[equal[0]]
     data = Data(x, np.zeros(rows, np.int64))
     arranged = arranged_of(data, 0)
-    run = picking._Run(columns_rule((size,), classes=2), data, arranged)
+    rule, is_left = columns_rule((size,), classes=2), np.ones(rows, bool)
     found = np.zeros((rows, 2))
     found[:, 0] = np.array(scores) - 0.5
-    return run._choose(found, size).tolist(), arranged.places.tolist()
+    return picking._choose(rule, data, arranged, found, is_left, size).tolist(), arranged.places.tolist()
 
 
 def test_a_gap_that_is_too_small_is_refused():
@@ -361,9 +360,7 @@ def test_whole_files_are_about_the_same_when_rows_are_stored_in_another_order():
 
 def test_rows_of_two_groups_are_not_equal():
     """Equal scores at the border of a batch are no doubt only where input, label and group are equal."""
-    run = object.__new__(picking._Run)
-    run._data = SimpleNamespace(y=np.zeros(4, int))
-    for groups, is_refused in ((None, False), (np.zeros(4, int), False), (np.arange(4), True)):
-        run._arranged = SimpleNamespace(inputs=np.zeros(4, int), groups=groups)
+    equal, rows = np.zeros(4, int), np.arange(4)
+    for groups, is_refused in ((None, False), (equal, False), (rows, True)):
         with pytest.raises(Refused, match="within") if is_refused else nullcontext():
-            run._settle(np.zeros(4), np.arange(4), np.arange(4), 2)
+            picking._settle(np.zeros(4), rows, rows.copy(), 2, (equal, equal, groups))

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from codebound_verify.learn.choices import Columns, Rule
 from codebound_verify.learn.ridge import BLOCK, CholeskyFactor, Ridge, outputs, rounding, targets_of
+from codebound_verify.learn.rule import Columns, Rule
 from codebound_verify.refusal import Refused
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import rule_learner
 
-from codebound_verify.learn.choices import Columns, Filters, Patches, Rule
-from codebound_verify.learn.rule import check_limits, read_picks, read_split
+from codebound_verify.learn.rule import Columns, Filters, Patches, Rule, check_limits, read_picks, read_split
 from codebound_verify.message import Bits
 from codebound_verify.order import arrange
 from codebound_verify.refusal import Refused

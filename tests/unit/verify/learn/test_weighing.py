@@ -4,10 +4,9 @@ import numpy as np
 import picked_oracle as oracle
 import pytest
 
-from codebound_verify.learn.choices import Columns, Filters, Patches, Rule
-from codebound_verify.learn.kernel import feature_map
-from codebound_verify.learn.pictures import levels, mirror
-from codebound_verify.learn.weighing import compute_weights
+from codebound_verify.learn.features import compute_weights, feature_map
+from codebound_verify.learn.maps import levels, mirror
+from codebound_verify.learn.rule import Columns, Filters, Patches, Rule
 from codebound_verify.refusal import Refused
 from codebound_verify.sample import Data
 

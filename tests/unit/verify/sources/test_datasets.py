@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from codebound_verify.data import load_data
 from codebound_verify.refusal import Refused
 from codebound_verify.sources import datasets
+from codebound_verify.sources.arrays import load_data
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -88,7 +88,6 @@ def test_digits_are_those_of_scikit_learn():
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_file_that_unpacks_to_more_than_memory_is_not_read_to_its_end(tmp_path, monkeypatch, packed):
     monkeypatch.setattr(datasets, "BYTES_LIMIT", 10_000)
-    monkeypatch.setattr(datasets, "CHUNK", 1_000)
     content, name = bytes(1 << 20), "train-images-idx3-ubyte"
     (tmp_path / (f"{name}.gz" if packed else name)).write_bytes(gzip.compress(content) if packed else content)
     with pytest.raises(Refused, match="larger than 10000 bytes"):

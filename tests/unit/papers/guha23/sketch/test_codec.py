@@ -10,8 +10,8 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bits.bitstring import Bits
-from codebound.certificate.messages import Options
+from codebound.bits.plain_code import Bits
+from codebound.certificate.task import Options
 from codebound.run.errors import FormatError, UsageError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode

@@ -1,1 +1,0 @@
-"""Pick-to-learn for any learner with the interface of scikit-learn."""

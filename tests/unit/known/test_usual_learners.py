@@ -1,0 +1,159 @@
+"""The usual learners: which are compared, on what, and how large a share they ask for."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from worlds.samples import clouds, noise_images, random_labels, rows_of
+
+from codebound.known import usual_learners
+from codebound.known.usual_learners import Candidate, Comparison, list_candidates
+from codebound.sample.load import as_dataset
+from codebound.sample.order import Design, arrange
+
+
+def comparison(sample, share=None, **given):
+    arranged = arrange(sample, Design())
+    return Comparison(arranged, arranged.units // 2 if share is None else share, **given)
+
+
+class OneAnswer:
+    """A learner that always says the same class, and counts how often it learns."""
+
+    fits = 0
+
+    def __init__(self, answer=0, fails=False):
+        self.answer, self.fails = answer, fails
+
+    def get_params(self, deep=False):
+        return {"answer": self.answer, "fails": self.fails}
+
+    def fit(self, x, y):
+        type(self).fits += 1
+        if self.fails:
+            raise FloatingPointError("never")
+        return self
+
+    def predict(self, x):
+        return np.full(len(x), self.answer)
+
+
+def candidate(name, estimator, seconds=0.0, **given):
+    return Candidate(name, "made", "codes", estimator, lambda n, d, c: seconds, **given)
+
+
+def test_the_best_is_found_and_the_same_twice():
+    found, again = (comparison(clouds(300, features=5, apart=3.0)) for _ in range(2))
+    assert found.scores[0].errors <= 15
+    assert [each.errors for each in found.scores] == sorted(each.errors for each in found.scores)
+    assert [each.errors for each in found.scores] == [each.errors for each in again.scores]
+    np.testing.assert_array_equal(found.scores[0].odds, again.scores[0].odds)
+
+
+def test_counted_rows_change_nothing():
+    sample = clouds(200, features=4)
+    arranged = arrange(sample, Design())
+    _, counted = arranged.split(100)
+    x, y = sample.x.copy(), sample.y.copy()
+    x[counted], y[counted] = 7.0, (y[counted] + 1) % 3
+    other = replace(arranged, sample=replace(sample, x=x, y=y))
+    found, again = (Comparison(each, 100) for each in (arranged, other))
+    assert [each.errors for each in found.scores] == [each.errors for each in again.scores]
+    assert found.choose_share(delta=0.05) == again.choose_share(delta=0.05)
+
+
+def test_equal_inputs_share_a_fold():
+    x = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 5, axis=0)
+    found = comparison(rows_of(x))
+    owners = found.arranged.inputs[found.rows]
+    assert all(len(np.unique(found.folds[owners == each])) == 1 for each in np.unique(owners))
+    assert len(np.unique(found.folds)) == 5
+
+
+def test_a_learner_that_fails_or_takes_too_long_is_skipped(monkeypatch):
+    sample = clouds(200)
+    tried = [
+        candidate("good", OneAnswer(0)),
+        candidate("bad", OneAnswer(1, fails=True)),
+        candidate("slow", OneAnswer(0), seconds=1e3),
+        candidate("small", OneAnswer(0), most=50),
+    ]
+    monkeypatch.setattr(usual_learners, "list_candidates", lambda *_: tried)
+    found = comparison(sample)
+    assert [each.members[0].family for each in found.scores] == ["good"]
+    assert "FloatingPointError: never" in found.skipped["bad, made"]
+    assert "too long" in found.skipped["slow, made"]
+    assert "too long" in found.skipped["small, made"]
+    assert {each.family for each in comparison(sample, effort="max").allowed()} == {"good", "bad", "slow"}
+
+
+def test_what_is_much_worse_in_one_fold_is_not_learned_again(monkeypatch):
+    sample = rows_of(
+        np.random.default_rng(0).normal(size=(400, 2)), np.r_[np.zeros(380), np.ones(20)], classes=2
+    )
+    tried = [candidate("commonest", OneAnswer(0)), candidate("rarest", OneAnswer(1))]
+    monkeypatch.setattr(usual_learners, "list_candidates", lambda *_: tried)
+    OneAnswer.fits = 0
+    found = comparison(sample)
+    assert [each.members[0].family for each in found.scores] == ["commonest"]
+    assert OneAnswer.fits == 5 + 1
+
+
+@pytest.mark.parametrize(
+    ("sample", "views"),
+    [
+        (clouds(60), {"codes", "scaled", "stored"}),
+        (noise_images(60), {"codes", "scaled", "stored"}),
+        (
+            as_dataset((pd.DataFrame({"w": list("abc") * 20, "x": np.arange(60.0)}), np.arange(60) % 2)),
+            {"codes", "scaled"},
+        ),
+    ],
+)
+def test_candidates_follow_from_the_kind_of_inputs(sample, views):
+    found = comparison(sample)
+    listed = list_candidates(sample, found.views, 3)
+    assert {each.view for each in listed} == views
+    assert len({each.name for each in listed}) == len(listed)
+    has_boosting = any(each.family == "boosting" for each in listed)
+    assert has_boosting == (sample.x.ndim == 2)
+    if sample.is_cells:
+        boosting = next(each for each in listed if each.family == "boosting")
+        assert boosting.estimator.categorical_features == [True, False]
+
+
+def test_many_hashed_words_have_linear_learners_without_support_vectors():
+    sample = random_labels(60, shape=(600,))
+    families = {each.family for each in list_candidates(sample, comparison(sample).views, 4)}
+    assert "support vectors" not in families
+    assert "logistic regression" in families
+
+
+@pytest.mark.parametrize("share", [0, 1, 3])
+def test_too_few_rows_are_not_compared(share):
+    found = comparison(clouds(12), share)
+    assert found.scores == []
+    assert "too small" in found.skipped["every learner"]
+    assert found.choose_share(delta=0.05) is None
+
+
+def test_a_steep_curve_asks_for_more_rows_and_few_errors_for_half():
+    easy = comparison(clouds(600, features=5, apart=6.0))
+    assert easy.choose_share(delta=0.05) == 300
+    steep = comparison(clouds(600, features=5, apart=6.0))
+    steep._measure_slope = lambda score: 1.0
+    steep.scores[0].is_wrong[:75] = True
+    for each in steep.scores[1:]:
+        each.is_wrong[:] = True
+    assert steep.choose_share(delta=0.05) > 400
+
+
+def test_noise_does_not_ask_for_more_rows():
+    found = comparison(random_labels(400))
+    assert found.choose_share(delta=0.05) <= 240
+
+
+def test_the_share_of_a_large_sample_is_not_chosen(monkeypatch):
+    monkeypatch.setitem(usual_learners.COMPARED, "standard", 50)
+    assert comparison(clouds(300)).choose_share(delta=0.05) is None
