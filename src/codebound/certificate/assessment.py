@@ -70,8 +70,8 @@ class Offer:
 
     @property
     def value(self) -> float:
-        """The bound; 1 and the share of errors for a vacuous message of a network. Smaller is better."""
-        if self.is_vacuous and self.outcome.form == NETWORK:
+        """The bound; 1 and the share of errors for a vacuous network or table. Smaller is better."""
+        if self.is_vacuous and (self.outcome.form == NETWORK or self.outcome.is_recounted):
             return 1.0 + self.tally.errors / max(1, self.tally.n)
         return self.bound
 
