@@ -289,7 +289,7 @@ are not in it. Accuracy is on the 10,000 test images, of the rounded network tha
 Every run is in `results/sketched_pruning/`; `python results/sketched_pruning.py` makes them, and `--page`
 this page."""
 LEMMA = """A 784 x 784 matrix with its non-zeros spread evenly, degree 5, three draws: the most non-zeros for
-which every draw is certain by the lemma of docs/howto/sketch.md, for any values and for random signs; and
+which every draw is certain by the lemma of docs/howto/study.md, for any values and for random signs; and
 what the measured law brings back with proof once the matrix is known, 1.2 sqrt(N ln(p^2 / N)) = m."""
 
 

@@ -71,7 +71,7 @@ class Claim:
     """The error that is bounded, and how the sample was drawn.
 
     Attributes:
-        loss: What counts as an error (docs/losses.md). The classifier is chosen by its plain errors.
+        loss: What counts as an error (docs/why.md). The classifier is chosen by its plain errors.
         on: Examples that count: ``all``, ``answered:T``, ``predicted:C``, ``each class``, ``each group``,
             or with clusters ``one row a cluster`` or ``any row of a cluster``.
         by_class: Also bound the error on every class; all limits hold at once, beside the claim (C-17).

@@ -1,4 +1,4 @@
-"""The two laws, recomputed in multiple precision (docs/format.md, section 6.4; docs/picked.md).
+"""The two laws, recomputed in multiple precision (docs/format.md, section 6.4; docs/why.md).
 
 Each limit is the largest p that satisfies an inequality. All inverses run Newton's method on u = ln(1 - p),
 where the function is concave or convex, from a side on which every step stays: the iterates never cross the
@@ -77,7 +77,7 @@ def _picked_inverse(counted: int, n: int, target: mpf) -> mpf:
     """The u = -ln(1 - p) at which ln of P(Bin(n, p) > counted) / (p P(Bin(n, p) = counted)) is ``target``.
 
     That quotient is the sum, over m from ``counted`` to n - 1, of C(m, counted) / C(n, counted) e^((n - m) u)
-    (docs/picked.md): its logarithm is convex in u and rises. The start is where the first term is enough.
+    (docs/why.md): its logarithm is convex in u and rises. The start is where the first term is enough.
     """
     left = n - counted
     choose = log_choose(n, counted)

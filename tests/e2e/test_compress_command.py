@@ -57,7 +57,7 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def decoded(folder: Path) -> dict[str, np.ndarray]:
-    """The message, read as docs/howto/compress.md says."""
+    """The message, decoded to the file of weights, bit for bit."""
     weights = {}
     with (folder / "message.bin").open("rb") as file:
         for tensor in json.loads((folder / "message.json").read_text())["tensors"]:

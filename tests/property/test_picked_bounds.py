@@ -79,7 +79,7 @@ def test_counts_that_no_sample_has_are_refused(changed, says):
 
 
 def test_the_prices_of_bits_in_the_page_are_those_of_the_bound():
-    page = (Path(__file__).parents[2] / "docs/picked.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/why.md").read_text()
     rows = re.findall(r"^\| ([\d,]+) of ([\d,]+) \|(.*)\|$", page, flags=re.MULTILINE)
     assert len(rows) == 4
     for counted, n, cells in rows:

@@ -224,11 +224,11 @@ def picked_risk(facts: PickedFacts) -> RiskBound:
     .. math:: n p \; P(\mathrm{Bin}(n, p) = k) = \delta 2^{-\ell} \; P(\mathrm{Bin}(n, p) > k) .
 
     Reference.  C-15: Campi and Garatti 2023, theorem 4 and its corollary for preferent compressions; the sum
-                that defines their limit in closed form. docs/picked.md has the proof.
+                that defines their limit in closed form. docs/why.md has the proof.
     Differs.    The union over the rules of a code is ours, as in C-2. Examples that were set apart first are
                 not counted: given them the others are still independent draws.
                 A rule that picks nothing leaves a hold-out set, for which C-10 is enough.
-    Needs.      The rule looks at what was picked and at constants, never at the rest of S: docs/picked.md
+    Needs.      The rule looks at what was picked and at constants, never at the rest of S: docs/why.md
                 lists what breaks it.
     Direction.  Upper; it rises with ``picks + errors``, so counting too many is safe.
     Checked by. oracle (the sum, in mpmath), property, validity (teeth: each broken rule is caught).

@@ -1,7 +1,7 @@
 """Rounds of picks by any learner: the rule of C-15, and the rounds whose classifiers are declared.
 
 Nothing here looks at the size, the order or a statistic of the sample: only at what was picked, at one
-example at a time and at constants. docs/picked.md says why that matters, and
+example at a time and at constants. docs/why.md says why that matters, and
 tests/validity/test_estimator_rules.py tries every option on every small sample.
 """
 

@@ -87,7 +87,7 @@ def check_method(method: str, known: Known, learner: Any) -> None:
     if method == "picks" and (known.base is not None or known.helper is not None):
         raise UsageError(
             "picks are learned from the inputs as they are: leave out the method, and the scores of a base "
-            "or helper are counted; or learn from the rows of an encoder (docs/howto/encoders.md)."
+            "or helper are counted; or learn from the rows of an encoder (docs/howto/pretrained.md)."
         )
 
 

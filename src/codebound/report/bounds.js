@@ -1,4 +1,4 @@
-/* The bounds of a page at another delta. The formulas are those of docs/picked.md and docs/references.md (C-2, C-15); a test
+/* The bounds of a page at another delta. The formulas are those of docs/why.md and docs/references.md (C-2, C-15); a test
    compares them with the library. A term is {law, count, n, bits, share}; a bound is the sum of its terms, at most 1. */
 const bounds = (() => {
   "use strict";

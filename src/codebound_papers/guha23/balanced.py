@@ -1,7 +1,7 @@
 """Line-balanced pruning: the largest weights under a cap on every row and column, trained under the mask.
 
 Definition 5.1 of Guha et al. 2023 asks for few non-zeros in every row and column; random pruning leaves full
-lines, which no sketch recovers. Here the caps hold by construction: docs/howto/sketch.md has what comes back.
+lines, which no sketch recovers. Here the caps hold by construction: docs/howto/study.md has what comes back.
 """
 
 import copy

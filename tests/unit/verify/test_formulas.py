@@ -54,7 +54,7 @@ def test_golden_vectors(errors, bits, expected):
     assert round(float(binomial(errors=errors, n=60_000, bits=bits, delta=0.05)), 4) == expected
 
 
-# Per cent without bits and with 100 of them, at delta = 0.05; from the sum in docs/picked.md, in 60 digits
+# Per cent without bits and with 100 of them, at delta = 0.05; from the sum in docs/why.md, in 60 digits
 @pytest.mark.parametrize(
     ("n", "k", "plain", "with_bits"),
     [(500, 10, 4.307, 19.718), (1797, 80, 6.086, 12.962), (60_000, 850, 1.584, 2.092)],

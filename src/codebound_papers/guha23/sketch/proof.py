@@ -15,7 +15,7 @@ H_O for H off it. If H_O = 0 then H = 0 by (1). Otherwise ``|H_O|_1 >= 1``, beca
 As X is integer, W need not meet the signs exactly. W is a matrix of integers over 2^48, so (2) and (3) are
 comparisons of integers; (1) is decided by ``is_injective``. A decoder that accepts only proven matrices
 returns the same X on every machine, whatever solver found it. ``largest_load`` needs no solver, with one
-number in all private cells of an entry as the dual: docs/howto/sketch.md has its lemma.
+number in all private cells of an entry as the dual: docs/howto/study.md has its lemma.
 """
 
 import math
