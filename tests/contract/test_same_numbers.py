@@ -41,12 +41,14 @@ def plain(text):
 
 def of_screen(text):
     cells = (re.split(r"\s{2,}", line.strip()) for line in text.splitlines())
-    return {row[0]: row[1] for row in reversed([*cells]) if len(row) >= 3}  # methods have names of counts
+    return {
+        row[0]: plain(row[1]) for row in reversed([*cells]) if len(row) >= 3
+    }  # methods have names of counts
 
 
 def of_readme(text):
     cells = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| "))
-    return {row[0]: row[1] for row in cells if len(row) == 3}
+    return {row[0]: plain(row[1]) for row in cells if len(row) == 3}
 
 
 def of_html(text):
@@ -64,14 +66,14 @@ def of_scale(text):
 
 def of_json(result):
     """What a reader of the JSON would print."""
-    values = {"certified error": percent(result["bound"]), "message": count_of(result["code_bits"], "bit")}
+    values = {"certified error": percent(result["bound"]), "paid": count_of(result["code_bits"], "bit")}
     values |= {each["name"]: f"{each['count']} of {each['of']}" for each in result["counts"]}
     if "holdout" in result:
-        values[f"hold-out bound of {result['subject']}"] = percent(result["holdout"])
+        values["test set"] = percent(result["holdout"])
     if "holdout_f" in result:
-        values["hold-out bound of f"] = percent(result["holdout_f"])
+        values["test set, your network"] = percent(result["holdout_f"])
     if result["original_errors"] is not None:
-        values["errors of f"] = f"{result['original_errors']} of {result['rows']}"
+        values["your network"] = f"{result['original_errors']} of {result['rows']}"
     return values
 
 
@@ -110,7 +112,7 @@ def test_every_page_has_the_numbers_of_the_json(folder, capsys, monkeypatch):
     pages = pages_of(found, saved, capsys)
     assert len(wanted) >= 3  # the bound, the message, and errors
     assert disagreements(pages, wanted) == []
-    wrong = {**pages, "README": {**pages["README"], "message": "3 bits"}}
+    wrong = {**pages, "README": {**pages["README"], "paid": "3 bits"}}
     assert [page for page, *_ in disagreements(wrong, wanted)] == ["README"]  # it has teeth
 
 

@@ -256,10 +256,10 @@ def claim_sentence(
         does: What the network does at most that often, where it is no plain error.
 
     Example:
-        >>> claim_sentence("g", 0.0737163, delta=0.05, vacuous=False)[-57:]
-        'the decoded network g errs on at most 7.38 % of new data.'
+        >>> claim_sentence("g", 0.0737163, delta=0.05, vacuous=False)[-50:]
+        'the classifier errs on at most 7.38 % of new data.'
     """
-    who = {"g": "the decoded network g", "f": "the original network f"}[subject]
+    who = {"g": "the classifier", "f": "the given network"}[subject]
     condition = f", provided that {provided}" if provided else ""
     claim = (
         f"With probability at least 1 - {delta!r} over the draw of the {drawn}, "

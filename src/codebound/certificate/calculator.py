@@ -28,7 +28,6 @@ _BESIDE = {
     "looked": "for comparison: had this been the only look",
 }
 """The meaning of a hold-out limit that stands beside these."""
-_WHO = {"g": "the decoded network g", "f": "the original network f"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +80,8 @@ def calculate(counts: Counts) -> Calculation:
     """The bounds for what was counted: by a message, by picks, on fresh examples, after looks, with losses.
 
     Example:
-        >>> calculate(Counts(errors=300, n=60_000, bits=5000)).sentence[-57:]
-        'the decoded network g errs on at most 7.38 % of new data.'
+        >>> calculate(Counts(errors=300, n=60_000, bits=5000)).sentence[-50:]
+        'the classifier errs on at most 7.38 % of new data.'
     """
     condition = _condition(counts)
     is_holdout, bits, picks, looks = counts.is_holdout, counts.bits, counts.picks, counts.looks
@@ -108,8 +107,7 @@ def calculate(counts: Counts) -> Calculation:
             drawn="test sample",
             provided=condition,
         )
-    if is_holdout or picks is not None:
-        sentence = sentence.replace(_WHO[best.subject], "the network")
+    sentence = sentence.replace("the given network", "the classifier")
     if counts.loss is not None:
         shown, loss = percent(best.value), parse_loss(counts.loss)
         if not loss.is_of_values:

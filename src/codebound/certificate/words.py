@@ -79,7 +79,7 @@ def describe_counts(certificate: Certificate) -> tuple[Counted, ...]:
         known, all_units = certificate.known.rows, certificate.sample.rows
         if unit == "clusters":  # a file does not say how many there are
             all_units = known + certificate.limit.n
-        meaning = f"{unit} that were learned from and are never counted"
+        meaning = "learned from, and never counted"
         found.append(Counted("known", f"{unit} set apart", known, all_units, meaning))
     return tuple(found)
 
@@ -93,9 +93,9 @@ def _describe_limit(certificate: Certificate, limit: Limit, unit: str) -> list[C
         )
         return [Counted("disagreements", "disagreements of f and g", limit.errors, limit.n, meaning)]
     copies = _ROWS_COUNTED[certificate.sample.copies]
-    seen = " after the known share" if certificate.known.rows else ""
+    among = "among those that were not learned from" if certificate.known.rows else "of the whole sample"
     if limit.of == "silent":
-        meaning = f"{unit}{seen} that g does not answer; their share is bounded too"
+        meaning = f"{unit} without an answer {among}; their share is bounded too"
         return [Counted("silent", f"{unit} without an answer", limit.errors, limit.n, meaning)]
     name = "errors counted"
     if claim.loss != "wrong":
@@ -104,8 +104,8 @@ def _describe_limit(certificate: Certificate, limit: Limit, unit: str) -> list[C
         name += f", {limit.of}"
     margin = ""
     if certificate.original is not None and certificate.original.domain is not None:
-        margin = ", or right by no more than the margin by which f and g can differ"
-    meaning = f"{unit}{seen} that g gets wrong{margin}; {copies}"
+        margin = ", or right by less than f and g can differ"
+    meaning = f"wrong {unit} {among}{margin}; {copies}"
     counts = [Counted("errors", name, limit.errors, limit.n, meaning)]
     if limit.picks is not None:
         picked = f"{unit} that the rule learned from after looking at them: each counts like an error"

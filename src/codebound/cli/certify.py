@@ -76,30 +76,21 @@ def print_result(saved: Saved, output: Format, *, quiet: bool, verbose: bool = F
     """
     from codebound.bounds.risk import percent
     from codebound.report.html import class_rows
-    from codebound.report.summary import refused_lines, result_rows, skipped_lines
+    from codebound.report.summary import closing_lines, result_rows, skipped_lines
     from codebound.sample.caveats import DEVELOPED
 
     result = saved.result
-    tables = [tabulate(("what", "value", "note"), result_rows(result))]
-    if "routes" in result:
-        routes = [
-            (each["name"], percent(each["bound"]), each["assurance"], each["price"])
-            for each in result["routes"]
-        ]
-        tables.append(tabulate(("method", "bound", "assurance", "what was counted and paid"), routes))
+    tables = [tabulate(("what", "value", "in words"), result_rows(result))]
     if "by_class" in result:
-        title = f"Error of {result['subject']} on each class; all rows hold at once"
-        tables.append(Table(title, class_rows(result)))
+        tables.append(Table("Error on each class; all rows hold at once", class_rows(result)))
+    if verbose and "routes" in result:
+        cells = ("name", "assurance", "price")
+        routes = [(percent(each["bound"]), *(each[name] for name in cells)) for each in result["routes"]]
+        tables.append(tabulate(("bound", "method", "verifier", "what was counted and paid"), routes))
     emit(result, output, tables, rows=[result])
     if output is Format.table and not quiet:
-        ends = {"interrupted": "The search was interrupted", "out_of_time": "The time was up"}
-        said = [f"{why}; this is the best found until then." for name, why in ends.items() if result[name]]
-        said += refused_lines(result["refusals"])
-        if verbose:
-            said += [*result["notes"], *skipped_lines(result["methods_skipped"])]
-            said += [DEVELOPED] if result["developed"] else []
-        said += [saved.sentence, result["advice"], result.get("routes_say", "")]
-        said += [f"Check it: {result['verify']}", f"Report: {saved.folder / 'report.html'}"]
-        note("\n".join(filter(None, said)))
+        said = [*result["notes"], *skipped_lines(result["methods_skipped"])] if verbose else []
+        said += [DEVELOPED] if verbose and result["developed"] else []
+        note("\n".join(filter(None, [*said, *closing_lines(saved)])))
     if result.get("refuted_by_test"):
         raise typer.Exit(REFUTED)

@@ -446,7 +446,7 @@ def _network_words(found: Result) -> str:
     if not found.is_new:
         return "what the message leaves of the network that was given"
     given = ", not yours: the one that was given, with its weights, was not used"
-    return f"a new classifier, made by {found.method}" + (given if found.original_errors is not None else "")
+    return f"learned here by the method {found.method}" + (given if found.original_errors is not None else "")
 
 
 def _advice(found: Result) -> str:

@@ -17,7 +17,7 @@ from codebound.bounds.risk import percent, rate
 from codebound.known.score_tables import Biased
 from codebound.learn.learner import KernelNetwork
 from codebound.report.plain import TERMS, answer, describe_confidence, describe_failure, meanings
-from codebound.report.summary import holdout_rows, original_words, snippet, usage_notes
+from codebound.report.summary import result_rows, snippet, usage_notes
 from codebound.report.templates import TICKS, place, render
 from codebound.sample.counting import Term, Terms
 
@@ -104,7 +104,11 @@ def certificate_page(
             "slider": slider,
             "means": means,
             "not_means": not_means,
-            "numbers": _number_rows(certificate, result),
+            "numbers": [
+                *result_rows(result),
+                ("delta", repr(delta), "probability that the sample was misleading"),
+                ("theorem", result["statement"], "its name in docs/references.md"),
+            ],
             "classes": list(zip(class_rows(result), result.get("by_class", ()), strict=True)),
             "shown": shown,
             "costs": parts and [*parts, ("together", percent(certificate.claim.bound), 0.0)],
@@ -204,32 +208,6 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
         }
         for kind, name, share, words in rows
     ]
-
-
-def _number_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Name, value, and a sentence that says what the value means."""
-    code_bits = result["code_bits"]
-    rows = [
-        (
-            "certified error",
-            percent(result["bound"]),
-            f"{result['statement']}, the exact limit: the guarantee",
-        )
-    ]
-    rows += [
-        (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"]) for each in result["counts"]
-    ]
-    if result["original_errors"] is not None:
-        before = f"{result['original_errors']:,} of {result['rows']:,}"
-        rows.append(("errors of f", before, original_words(result)))
-    rows += [
-        ("message", f"{code_bits:,} {'bit' if code_bits == 1 else 'bits'}", result["message"]),
-        ("delta", repr(result["delta"]), "probability that what was drawn was misleading"),
-    ]
-    rows += [
-        (name, "declared", f"{made}. No program can check that.") for name, made in result["declared"].items()
-    ]
-    return rows + holdout_rows(result)
 
 
 def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:

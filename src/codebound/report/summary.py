@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import asdict
+from decimal import Decimal
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from codebound.bounds.held_out import Confrontation
     from codebound.certificate.file import Certificate
-    from codebound.report.folder import Result
+    from codebound.report.folder import Result, Saved
     from codebound.sample.dataset import Sample, Scaling
 
 README = "README.md"
@@ -46,22 +48,31 @@ Rows = list[tuple[str, str, str]]
 
 
 def result_rows(result: Mapping[str, Any]) -> Rows:
-    """Rows of the summary, with certified error, network and counts."""
-    vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
-    bound = percent(result["bound"])
-    rows = [("certified error", bound, f"{result['statement']}, for {result['subject']}{vacuous}")]
+    """Rows of the summary: the bound, what was counted and paid, who checked, what test sets promise."""
+    vacuous = "VACUOUS: guessing does as well; " if result["vacuous"] else ""
+    loss = "" if result["loss"] in (None, "wrong") else f"loss {result['loss']}, "
+    data = "new data" if result.get("on", "all") == "all" else f"new data ({result['on']})"
+    sure = f"with probability {confidence(result['delta'])} over the draw of the sample"
+    rows = [("certified error", percent(result["bound"]), f"{vacuous}{loss}at most, on {data}, {sure}")]
     rows.append(("classifier", "a new one" if result["g_is_new"] else "yours", result["network"]))
     if result.get("refuted_by_test"):
         rows.append(("ALARM", "refuted", result["alarm"]))
-    rows += holdout_rows(result)
-    rows += [(each["name"], f"{each['count']} of {each['of']}", each["meaning"]) for each in result["counts"]]
-    if result["original_errors"] is not None:
-        before = f"{result['original_errors']} of {result['rows']}"
-        rows.append(("errors of f", before, original_words(result)))
     rows += [
-        ("message", count_of(result["code_bits"], "bit"), f"by {result['method']}: {result['message']}"),
-        ("verifier", result["verdict"], assurance_words(result["assurance"])),
+        (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"]) for each in result["counts"]
     ]
+    _, _, choice = result["message"].partition(" for ")
+    paid = f"for every choice that was made after looking at them: {choice}"
+    rows.append(("paid", count_of(result["code_bits"], "bit", form=","), paid))
+    rows.append(("verifier", result["verdict"], assurance_words(result["assurance"])))
+    rows += [
+        ("hold-out set", percent(each["bound"]), f"at most, for comparison: {each['price']}")
+        for each in result.get("routes", ())
+        if not each["assurance"]
+    ]
+    rows += holdout_rows(result)
+    if result["original_errors"] is not None:
+        before = f"{result['original_errors']:,} of {result['rows']:,}"
+        rows.append(("your network", before, original_words(result)))
     rows += [
         ("DECLARED", name, f"{made}. No program can check that; without it the bound is void.")
         for name, made in result["declared"].items()
@@ -70,28 +81,40 @@ def result_rows(result: Mapping[str, Any]) -> Rows:
 
 
 def holdout_rows(result: Mapping[str, Any]) -> Rows:
-    """Rows with the hold-out bounds of both networks."""
+    """Rows with the promises that a test set makes, for the classifier and for the given network."""
     rows = []
     if "test_n" in result:
-        name = f"hold-out bound of {result['subject']}"
         value = percent(result["holdout"]) if "holdout" in result else "none"
+        copies = result["test_copies_in_sample"]
         words = (
-            f"C-11, for comparison: {result['subject']} {loss_words(result['loss'])} on "
-            f"{result['test_errors']} of {result['test_n']} test examples, of which "
-            f"{result['test_copies_in_sample']} also occur in the sample{result['holdout_words']}"
+            f"at most, by {result['test_errors']:,} errors on {result['test_n']:,} test examples"
+            f"{f', {copies} of which are in the sample too' if copies else ''}{result['holdout_words']}"
         )
-        rows.append((name, value, words))
+        rows.append(("test set", value, words))
     if "test_errors_f" in result:
         value = percent(result["holdout_f"]) if "holdout_f" in result else "none"
-        words = f"C-11, of the network that was given, which errs on {result['test_errors_f']} of them"
-        rows.append(("hold-out bound of f", value, f"{words}{result['holdout_f_words']}"))
+        words = f"at most, by {result['test_errors_f']:,} errors of your network{result['holdout_f_words']}"
+        rows.append(("test set, your network", value, words))
     if "through_f" in result:
         words = (
-            f"C-12b, with probability 1 - {2 * result['delta']:g}: f and g differ on "
-            f"{result['disagreements_f']} of them, whose labels are not needed{result['holdout_f_words']}"
+            f"at most, with probability {confidence(2 * result['delta'])}: your network (f) and this one (g) "
+            f"differ on {result['disagreements_f']:,} test examples, whose labels are not needed"
+            f"{result['holdout_f_words']}"
         )
-        rows.append(("bound of f through g", percent(result["through_f"]), words))
+        rows.append(("your network, through g", percent(result["through_f"]), words))
     return rows
+
+
+def confidence(delta: float) -> str:
+    """The probability with which a bound holds; exact, so that no bound sounds surer than it is.
+
+    Example:
+        >>> confidence(0.05), confidence(1e-9)
+        ('95 %', '1 - 1e-09')
+    """
+    if delta < 1e-4:
+        return f"1 - {delta:g}"
+    return f"{(100 - 100 * Decimal(repr(delta))).normalize():f} %"
 
 
 def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
@@ -117,24 +140,46 @@ def refused_lines(refusals: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def closing_lines(saved: Saved) -> list[str]:
+    """Lines below the table: the sentence, what was unusual, the page, and the command that checks it."""
+    result, ends = (
+        saved.result,
+        {"interrupted": "The search was interrupted", "out_of_time": "The time was up"},
+    )
+    check = (
+        result["verify"] if result["verify_needs"] else shlex.join(["codebound", "verify", str(saved.folder)])
+    )
+    return [
+        saved.sentence,
+        *(f"{why}; this is the best found until then." for name, why in ends.items() if result[name]),
+        *refused_lines(result["refusals"]),
+        result["advice"],
+        result.get("routes_say", ""),
+        f"Report: {saved.folder / 'report.html'}",
+        f"Check it: {check}",
+    ]
+
+
 def assurance_words(assurance: str) -> str:
     """Work of the second program, in words.
 
     Example:
-        >>> assurance_words("recounted")
-        'recounted: that the scores were made without the counted examples is declared'
+        >>> assurance_words("replayed")
+        'replayed: a second program made the classifier by itself, counted, and agrees'
     """
     if assurance == "recounted":
-        return "recounted: that the scores were made without the counted examples is declared"
-    made = "the second program made the classifier by itself, and agrees"
-    return f"{assurance}: {made}"
+        return (
+            "recounted: a second program counted the scores; that they were made without the counted "
+            "examples is declared"
+        )
+    return f"{assurance}: a second program made the classifier by itself, counted, and agrees"
 
 
 def original_words(result: Mapping[str, Any]) -> str:
-    """Description of f's errors, with a note if g shares nothing."""
+    """Description of the errors of the given network, with a note if the classifier shares nothing."""
     is_apart = result["g_is_new"] and "features of" not in result["network"]
-    apart = "; g shares nothing with it" if is_apart else ""
-    return f"of the network that was given, on the whole sample{apart}"
+    apart = "; the certified classifier shares nothing with it" if is_apart else ""
+    return f"errors of the network that was given, on the whole sample{apart}"
 
 
 def loss_words(loss: str | None) -> str:

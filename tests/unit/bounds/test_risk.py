@@ -131,4 +131,4 @@ def test_vacuous_means_no_better_than_guessing(value, classes, vacuous):
 def test_every_route_states_its_subject_and_its_level(bound, ref, subject, delta):
     stated = bound()
     assert (stated.ref, stated.subject, stated.delta) == (ref, subject, delta)
-    assert {"g": "decoded network g", "f": "original network f"}[subject] in stated.sentence
+    assert {"g": "the classifier", "f": "the given network"}[subject] in stated.sentence

@@ -55,9 +55,8 @@ def test_what_has_to_be_true_of_looks_is_said():
 
 
 def test_the_sentence_is_about_what_was_counted():
-    assert "the decoded network g errs" in calculate(Counts(n=1000, errors=5, bits=10)).sentence
-    for counts in ({"picks": 20}, {"is_holdout": True}, {"is_holdout": True, "looks": 3}):
-        assert "the network errs" in calculate(Counts(n=1000, errors=5, **counts)).sentence
+    for counts in ({"bits": 10}, {"picks": 20}, {"is_holdout": True}, {"is_holdout": True, "looks": 3}):
+        assert "the classifier errs" in calculate(Counts(n=1000, errors=5, **counts)).sentence
     told = calculate(Counts(n=1000, errors=5, bits=10, classes=9, loss="class:3")).sentence
     assert "of new data of class 3." in told
 

@@ -23,7 +23,7 @@ def test_counts_are_those_of_the_first_limit(form):
     assert ("known" in found) == (certificate.known.rows > 0)
     if certificate.known.rows:
         assert (found["known"].count, found["known"].of) == (certificate.known.rows, 240)
-        assert "after the known share" in found["errors"].meaning
+        assert "among those that were not learned from" in found["errors"].meaning
     assert str(certificate).count(f"{limit.errors} of {limit.n}") >= 1
 
 

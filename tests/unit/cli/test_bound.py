@@ -63,7 +63,7 @@ def test_a_test_set_used_for_choosing_among_a_thousand_networks(bound):
     assert list(record) == ["looked", "holdout", "vacuous", "provided"]
     assert [round(100 * record[form], 2) for form in ("looked", "holdout")] == [5.90, 5.37]
     said = "of new data, provided that all 1,000 networks were fixed before the first was tried."
-    assert f"the network errs on at most 5.91 % {said}" in bound(*used).stderr
+    assert f"the classifier errs on at most 5.91 % {said}" in bound(*used).stderr
     led = json.loads(bound(*used[:-1], "--bits", "77", "--format", "json").stdout)
     exact = json.loads(bound(*used[:-1], "--format", "json").stdout)
     assert exact["looked"] > led["looked"] > record["looked"] == exact["fixed"]

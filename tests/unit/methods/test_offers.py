@@ -5,8 +5,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import beta
 from worlds.bright_rows import offer_of
 from worlds.outcomes import issued, outcome, task_of
@@ -110,17 +108,6 @@ def test_routes_stand_beside_a_hold_out_set_with_the_errors_of_a_split():
     assert [each.name for each in list_routes([alone], None, delta=0.05)] == [PICKS]
     network = replace(issued(NETWORK)[2], method="message")
     assert [each.name for each in list_routes([network], network, delta=0.05)] == ["message"]
-
-
-@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_what_is_said_of_a_hold_out_set_agrees_with_what_is_printed(held, certified):
-    routes = sorted(
-        [Route("split", certified, "", "replayed", is_issued=True), Route(HOLD_OUT, held, "")],
-        key=lambda each: each.bound,
-    )
-    said = advice(routes)
-    assert "As a hold-out set that was fixed beforehand" in said
-    assert ("points less" in said) is (held < certified)
 
 
 def test_why_a_smaller_bound_was_not_issued_is_said():

@@ -43,12 +43,15 @@ def rows(**changes):
 
 
 def test_a_plain_result_has_these_rows_in_this_order():
-    assert list(rows()) == ["certified error", "classifier", "errors", "errors of f", "message", "verifier"]
-    assert rows()["certified error"] == ("8.32 %", "C-2, for g")
+    assert list(rows()) == ["certified error", "classifier", "errors", "paid", "verifier", "your network"]
+    assert rows()["certified error"] == (
+        "8.32 %",
+        "at most, on new data, with probability 95 % over the draw of the sample",
+    )
     assert rows()["errors"] == ("12 of 400", "of g on the sample")
-    assert rows()["errors of f"][0] == "9 of 400"
-    assert rows()["message"][0] == "120 bits"
-    assert "errors of f" not in rows(original_errors=None)
+    assert rows()["your network"][0] == "9 of 400"
+    assert rows()["paid"][0] == "120 bits"
+    assert "your network" not in rows(original_errors=None)
 
 
 @pytest.mark.parametrize(
@@ -56,33 +59,41 @@ def test_a_plain_result_has_these_rows_in_this_order():
     [
         ({"vacuous": True}, "certified error", "8.32 %", "VACUOUS"),
         ({"g_is_new": True}, "classifier", "a new one", "your network, pruned"),
-        ({"g_is_new": True}, "errors of f", "9 of 400", "g shares nothing with it"),
+        ({"g_is_new": True}, "your network", "9 of 400", "shares nothing with it"),
         ({"assurance": "recounted"}, "verifier", "ACCEPT", "is declared"),
         ({"refuted_by_test": True, "alarm": "too many errors"}, "ALARM", "refuted", "too many errors"),
-        ({**TESTED, "holdout": 0.125}, "hold-out bound of g", "12.50 %", "errs on 3 of 50 test examples"),
+        ({**TESTED, "holdout": 0.125}, "test set", "12.50 %", "at most, by 3 errors on 50 test examples"),
         (
             {**TESTED, "holdout_words": ": NO GUARANTEE"},
-            "hold-out bound of g",
+            "test set",
             "none",
-            "sample: NO GUARANTEE",
+            "examples: NO GUARANTEE",
+        ),
+        ({"loss": "class:1"}, "certified error", "8.32 %", "loss class:1, at most, on new data"),
+        ({"on": "answered:0.5"}, "certified error", "8.32 %", "on new data (answered:0.5)"),
+        (
+            {**TESTED, "holdout": 0.25, "test_copies_in_sample": 2},
+            "test set",
+            "25.00 %",
+            "2 of which are in the sample too",
         ),
         (
-            {**TESTED, "holdout": 0.25, "loss": "class:1"},
-            "hold-out bound of g",
-            "25.00 %",
-            "incurs the loss class:1 on 3",
+            {"routes": [{"bound": 0.0625, "assurance": "", "price": "4 errors of 128"}]},
+            "hold-out set",
+            "6.25 %",
+            "for comparison: 4 errors of 128",
         ),
         (
             {"test_errors_f": 4, "holdout_f": 0.5, "holdout_f_words": ", if it is fresh"},
-            "hold-out bound of f",
+            "test set, your network",
             "50.00 %",
-            "errs on 4 of them, if it is fresh",
+            "4 errors of your network, if it is fresh",
         ),
         (
             {"through_f": 0.375, "disagreements_f": 5, "holdout_f_words": ""},
-            "bound of f through g",
+            "your network, through g",
             "37.50 %",
-            "probability 1 - 0.1: f and g differ on 5",
+            "probability 90 %: your network (f) and this one (g) differ on 5",
         ),
         ({"declared": {"base": "x, made of other data"}}, "DECLARED", "base", "without it the bound is void"),
     ],
@@ -95,7 +106,7 @@ def test_what_else_is_so_has_a_row(changes, name, value, words):
 
 
 def test_a_table_escapes_all_that_others_named():
-    page = summary_html("<b>", {**RESULT, "method": "<script>", "warnings": ["<i>"]})
+    page = summary_html("<b>", {**RESULT, "network": "by <script>:", "warnings": ["<i>"]})
     assert "<script>" not in page
     assert "<i>" not in page
     assert "by &lt;script&gt;:" in page
