@@ -115,8 +115,8 @@ class Result:
 
     def __str__(self) -> str:
         result = self.result
-        whose = f"g is {result['network']}."
-        tested = (f"{name}: {value} ({words})." for name, value, words in holdout_rows(result))
+        whose = f"Classifier: {result['network']}."
+        tested = (f"{name}: {value} {words}." for name, value, words in holdout_rows(result))
         warned = (f"Warning: {each}." for each in result["warnings"])
         refused = refused_lines(result["refusals"])
         return "\n".join(filter(None, (str(self.certificate), whose, *refused, *tested, *warned, self.alarm)))
