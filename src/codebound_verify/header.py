@@ -189,9 +189,9 @@ def read_canonical(data: bytes, where: str) -> object:
 
 
 def _levels(text: str) -> int:
-    """The depth of brackets outside of texts."""
+    """The depth of brackets outside of texts; one without an end goes to the end, so all is read once."""
     depth = deepest = 0
-    for bracket in re.findall(r'"(?:[^"\\]|\\.)*"|[][{}]', text):
+    for bracket in re.findall(r'"(?:[^"\\]|\\.)*"?|[][{}]', text):
         depth += (bracket in "[{") - (bracket in "]}")
         deepest = max(deepest, depth)
     return deepest

@@ -6,6 +6,7 @@ Each file is read in a process of its own, so that its peak memory is its own.
 import json
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from code_writer import encoded
 from file_judges import judged
 from file_worlds import made
 from file_writer import edited, write_file
+
+from codebound_verify.header import read_canonical
+from codebound_verify.refusal import Refused
 
 LIMIT_MB = 1024
 LAST = [1, "0"]
@@ -102,3 +106,12 @@ def test_a_message_that_says_it_is_long_is_not_waited_for():
     for bits in (2**32, 2**32 + 1, 2**40):
         lie = edited(data, {"message.bits": bits})
         assert not judged(world, lie).is_accepted
+
+
+@pytest.mark.parametrize("start", ['{"', '{"a":1,"', "[" * 9])
+def test_a_text_without_an_end_is_read_once(start):
+    """A megabyte of escaped quotes once took an hour: after each of them the text was read again."""
+    began = time.process_time()
+    with pytest.raises(Refused):
+        read_canonical((start + '\\"' * 100_000).encode(), "Header")
+    assert time.process_time() - began < 10.0
