@@ -74,8 +74,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool, verbose: bool = F
     Raises:
         typer.Exit: With status 3, after all is printed, where test data refute the certificate.
     """
-    from codebound.bounds.risk import percent
-    from codebound.report.html import class_rows
+    from codebound.report.html import class_rows, route_rows
     from codebound.report.summary import closing_lines, result_rows, skipped_lines
     from codebound.sample.caveats import DEVELOPED
 
@@ -84,9 +83,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool, verbose: bool = F
     if "by_class" in result:
         tables.append(Table("Error on each class; all rows hold at once", class_rows(result)))
     if verbose and "routes" in result:
-        cells = ("name", "assurance", "price")
-        routes = [(percent(each["bound"]), *(each[name] for name in cells)) for each in result["routes"]]
-        tables.append(tabulate(("bound", "method", "verifier", "what was counted and paid"), routes))
+        tables.append(Table("", route_rows(result)))
     emit(result, output, tables, rows=[result])
     if output is Format.table and not quiet:
         said = [*result["notes"], *skipped_lines(result["methods_skipped"])] if verbose else []

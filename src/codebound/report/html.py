@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+import re
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import count
@@ -90,8 +91,9 @@ def certificate_page(
         "certificate.html.j2",
         {
             "title": title,
-            "subtitle": f"{examples}, {certificate.sample.classes} classes; made by codebound "
-            f"{made_by['codebound']} on {made_by['date']}",
+            "subtitle": f"{examples}, {certificate.sample.classes} classes. Made by codebound "
+            f"{made_by['codebound']} on {made_by['date']}, in {result['seconds']:,.0f} s.",
+            "bound": percent(certificate.claim.bound),
             "answer": answer(certificate, result),
             "how_sure": describe_confidence(delta),
             "sentence": certificate.sentence,
@@ -117,6 +119,9 @@ def certificate_page(
             "snippet": snippet(result),
             "usage": usage_notes(certificate, result),
             "verdict": result["verdict"],
+            "assurance": certificate.claim.assurance,
+            "routes": route_rows(result),
+            "routes_say": result.get("routes_say", ""),
             "command": result["verify_here"],
             "outside": result["verify_needs"],
             "sample_sha256": certificate.sample.sha256,
@@ -190,8 +195,8 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     of_it = "of the network that was given" if result["subject"] == "f" else "of this classifier"
     for key, whose in (("holdout", of_it), ("holdout_f", "of the network that was given")):
         if key in result:
-            words = f"{whose}, by the test set{result[f'{key}_words']}"
-            rows.append((key, "hold-out bound", result[key], words))
+            words = f"at most, {whose}, by the test set{result[f'{key}_words']}"
+            rows.append((key, "test set", result[key], words))
     for each in result["counts"]:
         if each["key"] == "errors" and each["of"]:
             counted = f"{each['count']:,} of {each['of']:,}: {each['name']}"
@@ -207,6 +212,19 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
             "is_limit": kind in _LIMITS,
         }
         for kind, name, share, words in rows
+    ]
+
+
+def route_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
+    """A row for the best of each method that was tried; names of programs without their settings."""
+    return [
+        {
+            "bound": percent(each["bound"]),
+            "method": each["name"] + (" (issued)" if each["is_issued"] else ""),
+            "verifier": each["assurance"] or "none: a comparison",
+            "what was counted and paid": re.sub(r"\(.*\)", "", each["price"]),
+        }
+        for each in result.get("routes", ())
     ]
 
 

@@ -36,10 +36,6 @@ TERMS = {
         "The exact bits that name the classifier, or the rule that learned it, among all that the "
         "format could have named. A short message leaves little room to fit the sample by accident."
     ),
-    "training error": (
-        "The share of the sample that the classifier gets wrong. It is no promise: the sample was used "
-        "to make the classifier."
-    ),
     "counted error": (
         "The share of the counted examples that the classifier gets wrong. It is no promise by itself: the "
         "certified error adds a margin for chance, and for every choice that was made with these examples."
@@ -48,9 +44,9 @@ TERMS = {
         "The share of the test examples that the classifier gets wrong: a measurement, without a margin"
         " for chance."
     ),
-    "hold-out bound": (
-        "The promise that a test set gives: the test error with a margin for chance. It needs labelled "
-        "examples that were used for nothing else."
+    "test set": (
+        "Labelled examples that were used for nothing else. Their errors, with a margin for chance, are a "
+        "promise of their own: a hold-out bound."
     ),
     "guessing": (
         "The error of always giving the commonest label of the sample. A bound as large as this says nothing."

@@ -166,7 +166,7 @@ def test_test_data_that_object_take_the_green_away(folders):
     found, saved = folders["picks"]
     certificate = replace(found.certificate, claim=replace(found.certificate.claim, vacuous=False))
     calm = saved.result | {"vacuous": False, "alarm": ""}
-    assert '<section class="claim" ' in certificate_page(certificate, calm, title="")
+    assert '<section class="claim hero" ' in certificate_page(certificate, calm, title="")
     page = certificate_page(certificate, calm | {"alarm": "REFUTED BY TEST DATA: too many."}, title="")
-    assert '<section class="claim vacuous" ' in page
+    assert '<section class="claim hero vacuous" ' in page
     assert page.index("REFUTED BY TEST DATA") < page.index("is wrong on at most")
