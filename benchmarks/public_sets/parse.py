@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebound.run.errors import DataError
-from codebound.sample.frames import find_target, labels_of
+from codebound.sample.columns import Coded, Title
+from codebound.sample.frames import Reading, read_labels
 from public_sets.rdata import read_frame
 from public_sets.words import hashed_words
 
@@ -31,10 +32,12 @@ def frame_of_numbers(files: Mapping[str, bytes], *, target: str, unit: float) ->
     """A data frame whose inputs are divided by ``unit``, a power of two, which is exact."""
     ((name, content),) = files.items()
     columns = read_frame(content, name=name)
-    labels = columns.pop(find_target([column.name for column in columns], target, name=name))
+    labels = columns.pop([column.name for column in columns].index(target))
     if not columns or any(len(each.levels) > 2 or np.isnan(each.values).any() for each in columns):
         raise DataError(f"{name}: expected columns of numbers, or of two levels, without gaps.")
-    return np.stack([each.values for each in columns], 1) / unit, labels_of(labels, name=name)
+    values = Coded(labels.levels, labels.values) if labels.levels else labels.values
+    y, _ = read_labels(Title(target), values, Reading(), name=name)
+    return np.stack([each.values for each in columns], 1) / unit, y
 
 
 def texts(files: Mapping[str, bytes], *, classes: Sequence[str], dimension: int) -> Sample:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codebound.run.errors import DataError
-from codebound.sample.frames import Labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +31,15 @@ _SYMBOL, _PAIRS, _STRING, _LOGICAL, _INTEGER, _REAL, _STRINGS, _LIST = 1, 2, 9, 
 _NULL, _REFERENCE = 254, 255
 _MISSING = -(1 << 31)
 _NUMBERS = {_LOGICAL: ">i4", _INTEGER: ">i4", _REAL: ">f8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Numbers of a column, NaN where one is missing; of a factor the codes of its levels."""
+
+    name: str
+    values: NDArray[np.float64]
+    levels: tuple[str, ...] = ()
 
 
 def unpack(content: bytes, *, name: str, limit: int = MAX_BYTES) -> bytes:
@@ -57,7 +65,7 @@ def unpack(content: bytes, *, name: str, limit: int = MAX_BYTES) -> bytes:
     return unpacked
 
 
-def read_frame(content: bytes, *, name: str) -> list[Labels]:
+def read_frame(content: bytes, *, name: str) -> list[Column]:
     """The columns of the only data frame in a file of R.
 
     Raises:
@@ -188,7 +196,7 @@ class _Reader:
         return _Vector(values, self.pairs(self.integer(), depth=depth) if flags & 0x200 else {})
 
 
-def _columns(frame: _Vector, name: str) -> list[Labels]:
+def _columns(frame: _Vector, name: str) -> list[Column]:
     names, values = frame.strings("names"), frame.values
     if not isinstance(values, list) or not values or len(names) != len(values):
         raise DataError(f"{name}: the data frame has no columns, or columns without names. {_ADVICE}")
@@ -198,7 +206,7 @@ def _columns(frame: _Vector, name: str) -> list[Labels]:
     return columns
 
 
-def _column(title: str, vector: Any, name: str) -> Labels:
+def _column(title: str, vector: Any, name: str) -> Column:
     values = vector.values if isinstance(vector, _Vector) else None
     if isinstance(values, list) and all(each is None or isinstance(each, str) for each in values):
         raise DataError(
@@ -209,7 +217,7 @@ def _column(title: str, vector: Any, name: str) -> Labels:
         raise DataError(f"{name}: column {title!r} is neither numbers nor a factor. Drop or convert it in R.")
     numbers = _with_nan(values)
     if not vector.has_class("factor"):
-        return Labels(title, numbers)
+        return Column(title, numbers)
     levels = vector.strings("levels")
     codes = numbers - 1.0
     known = codes[~np.isnan(codes)]
@@ -219,7 +227,7 @@ def _column(title: str, vector: Any, name: str) -> Labels:
         or (known.size and not 0 <= known.min() <= known.max() < len(levels))
     ):
         raise DataError(f"{name}: the factor {title!r} has codes outside its levels. {_ADVICE}")
-    return Labels(title, codes, tuple(levels))
+    return Column(title, codes, tuple(levels))
 
 
 def _with_nan(values: NDArray[np.generic]) -> NDArray[np.float64]:

@@ -41,7 +41,6 @@ from codebound.holdout.seals import Plan, seal
 from codebound.run.errors import CodeboundError
 from codebound.run.files import read_json, read_toml
 from codebound.run.tensor_files import load_tensors, load_weights, peek_record, save_tensors
-from codebound.sample.arrays import read_arrays
 from codebound.sample.formats.idx import parse_idx
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.load import load_sample
@@ -159,9 +158,9 @@ def _parsers() -> dict[str, Target]:
         "safetensors, verifier": Target(read_weights, [weights], ".safetensors"),
         "checkpoint": Target(load_tensors, [tensors()], ".safetensors"),
         "checkpoint record": Target(peek_record, [tensors()], ".safetensors"),
-        "npz": Target(lambda path: read_arrays(path, role="train"), [NPZ], ".npz"),
+        "npz": Target(load_sample, [NPZ], ".npz"),
         "npz, verifier": Target(lambda path: load_data(str(path)), [NPZ], ".npz"),
-        "npy": Target(in_folder(lambda path: read_arrays(path, role="unlabelled"), "x.npy"), [NPY]),
+        "npy": Target(in_folder(lambda path: load_sample(path, role="unlabelled"), "x.npy"), [NPY]),
         "npy, verifier": Target(in_folder(lambda path: load_data(str(path)), "x.npy"), [NPY]),
         "idx": Target(
             lambda path: parse_idx(path.read_bytes(), name="f"),

@@ -15,8 +15,8 @@ from worlds.files import LIMIT_BYTES, archive, damaged, idx, npy, promising_head
 
 from codebound.run.errors import DataError, ModelError
 from codebound.run.tensor_files import load_weights
-from codebound.sample.arrays import read_arrays
 from codebound.sample.formats.idx import parse_idx
+from codebound.sample.load import load_sample
 from codebound_verify import Refused
 from codebound_verify.sources.arrays import load_data
 from codebound_verify.weights import read_weights
@@ -26,7 +26,7 @@ IMAGES = bytes([0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, *range(6)])
 LABELS = bytes([0, 0, 8, 1, 0, 0, 0, 3, 0, 1, 1])
 WEIGHTS = save({"0.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "0.bias": np.zeros(2, np.float32)})
 READERS = {
-    "npz": ((lambda path: read_arrays(path, role="train")), (lambda path: load_data(str(path)))),
+    "npz": (load_sample, (lambda path: load_data(str(path)))),
     "safetensors": (load_weights, read_weights),
 }
 REFUSALS = (DataError, ModelError), Refused

@@ -15,8 +15,8 @@ from codebound.classifier import load_classifier
 from codebound.known.provenance import Pretrained
 from codebound.request import Known, Run
 from codebound.run.errors import DataError, FormatError, UsageError
+from codebound.sample.load import load_sample
 from codebound.sample.order import Design, arrange
-from codebound.sample.tables import from_frame
 from codebound_verify.__main__ import main as verify
 
 SAMPLE = images()
@@ -151,7 +151,7 @@ def test_a_row_that_lacks_what_the_sample_never_lacked_has_an_answer_that_g_alon
         assert torch.equal(scores[[0, 1, 3, 4, 5, 6, 7]], whole_scores[[0, 1, 3, 4, 5, 6, 7]])
         rows.loc[2, "size"] = float(middle[0])
         assert torch.equal(scores, g(rows))
-    stored = torch.from_numpy(from_frame(frame.head(9), role="unlabelled").x)
+    stored = torch.from_numpy(load_sample(frame.head(9), role="unlabelled").x)
     holed = stored.clone()
     holed[4, 0], holed[5, 1] = float("nan"), float("-inf")
     with pytest.warns(UserWarning, match="^2 of 9 rows"):

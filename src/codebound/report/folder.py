@@ -39,6 +39,7 @@ from codebound.run.files import (
 )
 from codebound.run.progress import finish_block
 from codebound.sample.caveats import DEVELOPED, remarks
+from codebound.sample.load import CONVERTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -337,6 +338,7 @@ def _verifier_options(
     fresh = None if about_f is None else about_f.unlabelled
     asked: dict[str, str | Path | bool] = {"data": data if data in NAMES else Path(data)}
     is_read = data.endswith(".npz") or (Path(data) / "x.npy").is_file()
+    is_read = is_read and not sample.source.endswith(CONVERTED)
     has_numbers = design.clusters is not None or design.groups is not None
     if has_numbers or (data not in NAMES and not (is_read and relative_path(Path(data), folder))):
         asked["data"] = folder / _write_sample(sample, design, place)

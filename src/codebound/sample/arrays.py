@@ -1,4 +1,4 @@
-"""Samples of the user's in arrays: in memory, in an ``.npz`` file or in ``.npy`` files, by fixed rules."""
+"""Samples in arrays: in memory, in an ``.npz`` file or in ``.npy`` files, by fixed rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from codebound.sample.dataset import Sample, Scaling, row_parts
 from codebound.sample.formats.idx import MAX_BYTES, read_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     import torch
@@ -32,6 +31,7 @@ SCALED = (
 )
 _EXACT_IN_FLOAT64 = 1 << 53
 _NAMED = 8  # arrays of a file, in a message
+_ADVICE = "Save it with numpy.savez(path, x=inputs, y=labels)."
 
 
 def from_arrays(
@@ -45,7 +45,7 @@ def from_arrays(
     source: str = "arrays in memory",
     cells: bool | None = None,
 ) -> Sample:
-    """A dataset from inputs and labels; stored type and scaling follow from the dtype, never from values.
+    """Make a sample of inputs and labels; stored type and scaling follow from the dtype, never from values.
 
     ======================================  =============================  ==========================
     dtype of ``x``                          stored as                      scaling, unless given
@@ -63,12 +63,12 @@ def from_arrays(
     Args:
         x: Inputs, at least two-dimensional, examples along the first axis.
         y: Integer labels from 0, one per input; None with the role ``unlabelled``.
-        name: What to call the sample in results.
-        role: What it may be used for.
+        name: Name of the sample in results.
+        role: Use of the sample.
         classes: Number of classes; by default the largest label plus one.
         scaling: Literal constants instead of those in the table.
-        source: Where the arrays came from, in words.
-        cells: Whether a table is stored as cells; by default where numbers are missing.
+        source: Origin of the arrays, in words.
+        cells: True to store a table as cells; by default where numbers are missing.
 
     Example:
         >>> sample = from_arrays(np.zeros((5, 8, 8), dtype=np.uint8), [0, 1, 2, 0, 1], name="blank")
@@ -143,67 +143,47 @@ def _convert_inputs(x: NDArray[np.generic], name: str) -> NDArray[np.generic]:
     )
 
 
-def require_one_label(y: NDArray[np.generic], name: str) -> None:
-    """Refuses labels in rows."""
-    if y.ndim != 1:
-        raise DataError(
-            f"{name}: labels have shape (n,), one for each input. Got {y.shape}; where each row has a 1 in "
-            "the place of its class, they are labels.argmax(axis=1). Several labels each are not covered."
-        )
-
-
 def _labels(y: NDArray[np.generic], name: str) -> NDArray[np.int64]:
-    require_one_label(y, name)
-    if y.dtype.kind not in "iub":
+    if y.ndim != 1 or y.dtype.kind not in "iub":
         raise DataError(
-            f"{name}: labels must be integers, counted from 0. Got {y.dtype}; numpy.unique(labels, "
-            "return_inverse=True)[1] numbers them."
+            f"{name}: labels must be integers in a row, from 0. Got {y.dtype} of shape {y.shape}."
         )
     if y.size and int(y.max()) >= MAX_CLASSES:
         raise DataError(f"{name}: labels must be below {MAX_CLASSES}. Got {int(y.max())}.")
     return y.astype(np.int64)
 
 
-def read_arrays(path: Path, *, role: str, classes: int | None = None) -> Sample:
-    """The sample in an ``.npz`` file with arrays ``x`` and, unless unlabelled, ``y``, or in a folder.
+def read_arrays(path: Path, *, role: str) -> dict[str, NDArray[np.generic]]:
+    """Arrays ``x`` and, unless unlabelled, ``y`` of an ``.npz`` file, or of a folder with ``.npy`` files.
 
-    ``x.npy`` and ``y.npy`` of a folder are mapped: parts are read from the disk when needed. So a sample can
-    be larger than the memory if its inputs are uint8, float32 or float64: these are stored as they are.
+    ``x_train`` and ``y_train``, or ``x_test`` and ``y_test`` by the role, stand for them in a file without
+    ``x``, and keep their names. Arrays of a folder are mapped: parts are read from the disk when needed, so
+    that a sample can be larger than the memory if its inputs are uint8, float32 or float64.
+
+    Shapes in a file are checked before anything is allocated; pickled objects are refused.
     """
-    wanted, kind = ("x",) if role == "unlabelled" else ("x", "y"), "folder" if path.is_dir() else "file"
-    if kind == "folder":
-        arrays = {key: read_npy(path / f"{key}.npy") for key in wanted}
-    else:
-        arrays = read_members(path, wanted)
-    return from_arrays(
-        arrays["x"], arrays.get("y"), name=str(path), role=role, classes=classes, source=f"{kind} {path}"
-    )
-
-
-def read_members(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
-    """Arrays of an ``.npz`` file, by their names.
-
-    Shapes are taken from the headers and checked before anything is allocated; pickled objects are refused.
-    """
+    wanted: tuple[str, ...] = ("x",) if role == "unlabelled" else ("x", "y")
+    if path.is_dir():
+        return {key: read_npy(path / f"{key}.npy") for key in wanted}
     try:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            missing = [key for key in wanted if key not in members]
-            if missing:
+            part = "test" if role == "test" else "train"
+            if "x" not in members and f"x_{part}" in members:
+                wanted = tuple(f"{key}_{part}" for key in wanted)
+            if missing := [key for key in wanted if key not in members]:
                 raise DataError(
                     f"{path}: no array {' and '.join(missing)}; "
-                    f"the file holds {', '.join(list(members)[:_NAMED]) or 'nothing'}. "
-                    "Save it with numpy.savez(path, x=inputs, y=labels)."
+                    f"the file holds {', '.join(list(members)[:_NAMED]) or 'nothing'}. {_ADVICE}"
                 )
-            return {key: _read_member(archive, members[key], name=f"{path}, array {key}") for key in wanted}
+            present = [key for key in (*wanted, "cells") if key in members]
+            return {key: _read_member(archive, members[key], name=f"{path}, array {key}") for key in present}
     except DataError:
         raise
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     except Exception as error:  # a crafted archive can make the parsers raise nearly anything
-        raise DataError(
-            f"{path} is no readable .npz file: {error}. Save it with numpy.savez(path, x=inputs, y=labels)."
-        ) from error
+        raise DataError(f"{path} is no readable .npz file: {error}. {_ADVICE}") from error
 
 
 def read_npy(path: Path) -> NDArray[np.generic]:
@@ -237,7 +217,8 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, name: str) 
         shape, is_fortran, dtype = header(stream)
         if dtype.hasobject:
             raise DataError(
-                f"{name} holds Python objects, which would have to be unpickled. Save plain numbers."
+                f"{name} holds Python objects, which would have to be unpickled. Save numbers, or words as "
+                "words.astype(str)."
             )
         size = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or not 0 < size <= MAX_BYTES:

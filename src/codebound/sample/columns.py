@@ -1,4 +1,4 @@
-"""Columns of a table, and the fixed rule by which their cells are stored (docs/format.md, 3.2).
+"""Cells of a table's columns, by a fixed rule (docs/format.md, 3.2).
 
 Numbers enter as they are; so do true and false, as 1 and 0, and days, from 1970. Other texts are words
 and become a pattern of their own, and what is missing becomes another. So what a cell becomes depends on that
@@ -44,6 +44,7 @@ _A_DAY = timedelta(days=1) // _MICROSECOND
 _SHOWN_LEVELS = 12
 _MARKS = ("#", "*", "?")
 _WITH_COMMA = re.compile(r"[+-]?\d[\d. ]*(,\d+)+(\.\d+)?", re.ASCII)
+_OTHER_DAY = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{4}(?:[ T].*)?", re.ASCII)
 _DECLARED = re.compile(r"(?P<name>.+?)\s*\{(?P<levels>.*)\}")
 
 
@@ -71,7 +72,7 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """The cells of a categorical type: positions in its levels, NaN where one is missing."""
+    """Cells of a categorical type: positions in its levels, NaN where one is missing."""
 
     levels: tuple[str, ...]
     codes: NDArray[np.float64]
@@ -85,27 +86,41 @@ Values: TypeAlias = "NDArray[np.float64] | Coded | Sequence[str]"
 
 
 def title_of(title: Title, values: Values) -> Title:
-    """The title by which other values of the same column become the same cells: a level stays a word."""
+    """Return the title that reads other values alike: a level stays a word."""
     if not isinstance(values, Coded):
         return title
     return Title(title.name, title.levels or tuple(each for each in values.levels if each in MISSING), True)
 
 
 def cells_of(title: Title, values: Values, *, name: str) -> NDArray[np.float64]:
-    """The cells of a column."""
+    """Cells of a column."""
     if isinstance(values, np.ndarray) and not title.is_words:
         return _view(np.where(np.isnan(values), GAP, values.astype(np.float64).view(np.uint64)))
     texts = texts_of(values)
     patterns = {text: _pattern(title, text) for text in set(texts)}
     words = [text for text, pattern in patterns.items() if text is not None and pattern >> 48 == WORD]
-    if words and not title.is_words and all(map(_WITH_COMMA.fullmatch, words)):
-        raise DataError(
-            f"{name}: column {title.name!r} holds numbers with commas, such as {words[0]!r:.40}, which would "
-            "be taken for words. A number is written 1234.5: write a point for a decimal comma and nothing "
-            "between thousands, as pandas.read_csv(file, decimal=',', thousands='.') reads them; or declare "
-            f"that they are words: {title.name}{{*}}."
-        )
+    if words and not title.is_words:
+        _require_plain(words, title, name=name)
     return _view([patterns[text] for text in texts])
+
+
+def _require_plain(words: list[str], title: Title, *, name: str) -> None:
+    """Refuse numbers and days in forms that the rule would take for words."""
+    if all(map(_WITH_COMMA.fullmatch, words)):
+        found = "numbers with commas"
+        remedy = (
+            "A number is written 1234.5: write a point for a decimal comma and nothing between thousands, as "
+            "pandas.read_csv(file, decimal=',', thousands='.') reads them"
+        )
+    elif all(map(_OTHER_DAY.fullmatch, words)):
+        found = "days in a local form"
+        remedy = "A day is written 2020-02-29, as pandas.to_datetime(column, dayfirst=True) makes it"
+    else:
+        return
+    raise DataError(
+        f"{name}: column {title.name!r} holds {found}, such as {words[0]!r:.40}, which would be taken for "
+        f"words. {remedy}; or declare that they are words: {title.name}{{*}}."
+    )
 
 
 def text_cells(texts: Iterable[str]) -> NDArray[np.float64]:
@@ -191,7 +206,7 @@ def is_number(cell: str) -> bool:
 
 
 def number_in(cell: str) -> float | None:
-    """The number that a text stands for, or None: true is 1, and a day counts from 1 January 1970.
+    """Return the number in a text, or None: true is 1, and a day counts from 1 January 1970.
 
     Example:
         >>> number_in("2.5"), number_in("True"), number_in("1970-01-02 12:00"), number_in("red")
@@ -205,8 +220,8 @@ def number_in(cell: str) -> float | None:
 
 
 def is_day(cell: str) -> bool:
-    """Return True if a text is a day, with a time or without."""
-    return _day_in(cell) is not None
+    """Return True if a text is a day in any usual form, with a time or without."""
+    return _day_in(cell) is not None or _OTHER_DAY.fullmatch(cell) is not None
 
 
 def _day_in(cell: str) -> float | None:

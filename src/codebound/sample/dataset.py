@@ -153,7 +153,7 @@ class Sample:
             )
         if self.y.shape != (len(self.x),) or self.y.dtype != np.int64:
             raise DataError(
-                f"{self.name}: labels must be int64 of shape ({len(self.x)},), one per input. "
+                f"{self.name}: {len(self.x)} inputs need as many labels, one per input, as int64. "
                 f"Got {self.y.dtype.name} of shape {self.y.shape}."
             )
         most = LARGEST if self.x.dtype.kind != "f" else min(LARGEST, float(np.finfo(self.x.dtype.name).max))

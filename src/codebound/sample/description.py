@@ -86,5 +86,6 @@ def save_sample(
     sample = load_sample(spec, role=role, folder=folder)
     if holdout is not None:
         sample = split(sample, {"train": 1.0 - holdout, "test": holdout})[role]
-    write_arrays(out, {"x": sample.x, "y": sample.y})
+    cells = {"cells": np.array(True)} if sample.is_cells else {}
+    write_arrays(out, {"x": sample.x, "y": sample.y} | cells)
     return sample

@@ -1,4 +1,4 @@
-"""Tables with named columns as samples: which column has the labels, what they are, and what to know."""
+"""Samples of tables with named columns: the column of labels, its classes, and the inputs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codebound.run.errors import DataError
+from codebound.sample.arrays import from_arrays
 from codebound.sample.columns import (
     MISSING,
     WORD,
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 TARGETS = ("y", "label", "target", "class")
 """Names of the column with the labels, in any case, that need not be given."""
 
+QUANTITY = (
+    "A quantity is made classes of by limits that were fixed in advance; for a quantity itself there is "
+    "codebound holdout seal with the loss residual:TAU"
+)
 _EXACT = float(1 << 53)
 _COUNTED = 10  # rows from which on a column that numbers them is no accident
 _MANY_ROWS = 20  # from which on it shows that nearly all words of a column differ
@@ -47,7 +52,7 @@ _SHOWN_CHARACTERS = 24
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A way to read a sample, as the arguments of ``load_sample`` say it."""
+    """Arguments of ``load_sample``, for what reads a sample."""
 
     role: str = "train"
     classes: int | None = None
@@ -55,15 +60,6 @@ class Reading:
     columns: tuple[Title, ...] = ()
     cells: bool | None = None
     input_shape: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """The column with the labels: numbers, NaN where one is missing, and what classes are called."""
-
-    name: str
-    values: NDArray[np.float64]
-    levels: tuple[str, ...] = ()
 
 
 def rows_like(
@@ -80,13 +76,13 @@ def rows_like(
 def _match_columns(
     table: Sequence[tuple[Title, Values]], like: tuple[Title, ...], *, name: str
 ) -> list[tuple[Title, Values]]:
-    """The columns of the sample, found by their names; of equal names the first is the first there."""
+    """Columns of the sample, found by their names; of equal names the first is the first there."""
     held: dict[str, list[Values]] = {}
     for title, values in table:
         held.setdefault(title.name, []).append(values)
     absent = [title.name for title in like if not held.get(title.name)]
     chosen = [(title, held[title.name].pop(0)) for title in like if held.get(title.name)]
-    if absent or len(chosen) != len(like):
+    if len(chosen) != len(like):
         raise DataError(
             f"{name} lacks columns of the sample: {_few(absent or [title.name for title in like])}. It has "
             f"{_few([title.name for title, _ in table])}."
@@ -94,15 +90,38 @@ def _match_columns(
     return chosen
 
 
-def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -> Labels:
-    """The labels; words that are neither declared nor names of classes are numbered in their order.
+def read_labels(
+    title: Title, values: Values, how: Reading, *, name: str
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Labels of a column, and the names of classes; none for whole numbers from 0.
 
-    So are whole numbers if one is negative. Those of a test sample are not where the number of classes of its
-    sample is known: their order must be that of the sample.
+    Words that are neither declared nor names of classes are numbered in their order; so are whole numbers if
+    one is negative. Those of a test sample are refused where the sample has numbers.
     """
-    levels = title.levels or (values.levels if isinstance(values, Coded) else ())
+    levels = _levels_of(title, values, how, name=name)
     if levels:
-        return _by_levels(title, values, levels, name=name)
+        codes = codes_of(Title(title.name, levels), values, name=name)
+    else:
+        found = (None if each is None or each in MISSING else number_in(each) for each in texts_of(values))
+        codes = np.array([np.nan if each is None else each for each in found])
+    missing = np.flatnonzero(np.isnan(codes))
+    if missing.size:
+        raise DataError(
+            f"{name}: column {title.name!r} lacks {missing.size} of {len(codes)} labels, the first in "
+            f"example {missing[0] + 1}. Leave out what has no label by a rule that was fixed in advance."
+        )
+    if not levels and not ((codes >= 0) & (codes < _EXACT) & (codes == np.floor(codes))).all():
+        raise DataError(
+            f"{name}: the labels in column {title.name!r} must be words or whole numbers, counted from 0; "
+            f"they go from {codes.min():g} to {codes.max():g}. {QUANTITY}."
+        )
+    return codes.astype(np.int64), levels
+
+
+def _levels_of(title: Title, values: Values, how: Reading, *, name: str) -> tuple[str, ...]:
+    """Names of classes in the order of labels; none where labels are numbers as they are."""
+    if levels := title.levels or (values.levels if isinstance(values, Coded) else ()):
+        return levels
     words, class_names = _names(values), how.class_names
     if not class_names and words and all(map(is_day, words)):
         raise DataError(
@@ -110,11 +129,10 @@ def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -
             "Name the column with the classes, or make classes of days by limits that were fixed in advance."
         )
     if class_names and set(words) <= set(class_names):
-        return _by_levels(title, values, class_names, name=name)
+        return class_names
     has_numbers_for_names = bool(class_names) and all(map(is_number, class_names))
     if not words or (_count_from_zero(words) and not has_numbers_for_names):
-        texts = (None if each is None or each in MISSING else number_in(each) for each in texts_of(values))
-        return Labels(title.name, np.array([np.nan if each is None else each for each in texts]))
+        return ()
     if class_names:
         strange = ", ".join(word for word in words if word not in class_names)
         raise DataError(
@@ -128,15 +146,11 @@ def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -
             f"test sample needs its classes in the order of the sample's: write that into the header, as in "
             f"{cell}."
         )
-    return _by_levels(title, values, words, name=name)
-
-
-def _by_levels(title: Title, values: Values, levels: tuple[str, ...], *, name: str) -> Labels:
-    return Labels(title.name, codes_of(Title(title.name, levels), values, name=name), levels)
+    return words
 
 
 def _names(values: Values) -> tuple[str, ...]:
-    """The labels that occur, in the order of numbers, or of words."""
+    """Labels that occur, in the order of numbers, or of words."""
     if isinstance(values, np.ndarray):
         return tuple(map(text_of, np.unique(values[np.isfinite(values)]).tolist()))
     found = {text for text in texts_of(values) if text is not None and text not in MISSING}
@@ -152,12 +166,11 @@ def _count_from_zero(words: Sequence[str]) -> bool:
 def joined_texts(
     table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str
 ) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
-    """The text of every example, all columns but the labels; their labels; and what these are called."""
-    at = find_target([title.name for title, _ in table], target, name=name)
-    labels = column_of_labels(*table[at], how, name=name)
+    """Texts of all columns but the labels, the labels, and the names of classes."""
+    at = _find_target([title.name for title, _ in table], target, name=name)
+    labels, levels = read_labels(*table[at], how, name=name)
     cells = [texts_of(values) for i, (_, values) in enumerate(table) if i != at]
-    texts = ["\n".join(filter(None, each)) for each in zip(*cells, strict=True)]
-    return texts, labels_of(labels, name=name), labels.levels
+    return ["\n".join(filter(None, each)) for each in zip(*cells, strict=True)], labels, levels
 
 
 def sample_of(
@@ -165,18 +178,15 @@ def sample_of(
 ) -> Sample:
     """The sample in a table: cells where it has words or gaps, else numbers.
 
-    Labels are whole numbers from 0, or words: then the classes are those that the header declares, or those
-    of the other sample, or those that occur, sorted, unless it is the test sample of another. Inputs are
-    those of the columns of the other sample, by their names and in their order, where there are any.
+    Inputs are the columns of the other sample, by their names and in their order, where there is one.
     """
-    from codebound.sample.arrays import from_arrays  # which loads torch
-
     names, at, labels = [title.name for title, _ in table], None, None
-    if how.role != "unlabelled":
-        at = find_target(names, target, name=name)
-        labels = column_of_labels(*table[at], how, name=name)
-    elif not how.columns and _find_label_names(names, target):
-        at = find_target(names, target, name=name)
+    levels: tuple[str, ...] = ()
+    if how.role != "unlabelled" or (not how.columns and _find_label_names(names, target)):
+        at = _find_target(names, target, name=name)
+    if at is not None and how.role != "unlabelled":
+        labels, levels = read_labels(*table[at], how, name=name)
+        source += f", labels in column {names[at]}"
     given = [(title_of(*each), each[1]) for i, each in enumerate(table) if i != at]
     if how.columns:
         given = _match_columns(given, how.columns, name=name)
@@ -187,19 +197,19 @@ def sample_of(
     columns = tuple(title for title, _ in given)
     x = np.column_stack([cells_of(title, values, name=name) for title, values in given])
     _require_allowed(x, columns, how, name=name)
-    levels = () if labels is None else labels.levels
     if levels and how.classes not in (None, len(levels)):
         raise DataError(f"{name} declares {len(levels)} classes, the sample has {how.classes}.")
-    named = ", ".join(f"{label} = {level}" for label, level in enumerate(levels[:_SHOWN_LEVELS]))
-    classes = f"; classes {named}{', ...' if len(levels) > _SHOWN_LEVELS else ''}" if levels else ""
+    if levels:
+        named = ", ".join(f"{label} = {level}" for label, level in enumerate(levels[:_SHOWN_LEVELS]))
+        source += f"; classes {named}{', ...' if len(levels) > _SHOWN_LEVELS else ''}"
     found = from_arrays(
         x,
-        None if labels is None else labels_of(labels, name=name),
+        labels,
         name=name,
         role=how.role,
         classes=len(levels) or how.classes,
         cells=how.cells,
-        source=source + (f", labels in column {labels.name}{classes}" if labels else ""),
+        source=source,
     )
     remarks = (*found.warnings, *_remarks(columns, x))
     return replace(found, warnings=remarks, class_names=levels, columns=columns)
@@ -219,37 +229,37 @@ def _require_allowed(x: NDArray[np.float64], columns: Sequence[Title], how: Read
             raise DataError(f"{name}: example {row + 1} {what.format(repr(columns[column].name))}")
 
 
+_REMARKS = (
+    (
+        "nearly every row has words of its own in {}: a learner of tables makes next to nothing of a text, "
+        "an encoder reads it (the option encoder); leave out what is the name of a row"
+    ),
+    (
+        "numbers and words stand together in {}: a learner takes all of them for words (a number is written "
+        "1234.5, a day 2020-02-29)"
+    ),
+    (
+        "numbers beyond 2^53 in {}: 16 of their digits are kept, so neighbours are equal; names of things "
+        "are words (to declare it: name{{*}})"
+    ),
+    (
+        "{} numbers the rows, and new data have no row in this table: leave such a column out (pandas "
+        "writes it unless told index=False)"
+    ),
+)
+
+
 def _remarks(columns: Sequence[Title], x: NDArray[np.float64]) -> list[str]:
-    """Return remarks on inputs that hardly help."""
-    remarks = []
-    names = [title.name for title in columns]
-    patterns = x.view(np.uint64)
+    """Remarks on inputs that hardly help."""
+    names, patterns = [title.name for title in columns], x.view(np.uint64)
     words = [cells[cells >> 48 == WORD] for cells in patterns.T]
-    many = [len(x) >= _MANY_ROWS and 2 * len(np.unique(each)) > len(x) for each in words]
-    if texts := list(compress(names, many)):
-        remarks.append(
-            f"nearly every row has words of its own in {_few(texts)}: a learner of tables makes next to "
-            "nothing of a text, an encoder reads it (the option encoder); leave out what is the name of a row"
-        )
-    are_mixed = [len(each) > 0 and np.isfinite(cells).any() for each, cells in zip(words, x.T, strict=True)]
-    if mixed := list(compress(names, are_mixed)):
-        remarks.append(
-            f"numbers and words stand together in {_few(mixed)}: a learner takes all of them for words (a "
-            "number is written 1234.5, a day 2020-02-29)"
-        )
+    is_text = [len(x) >= _MANY_ROWS and 2 * len(np.unique(each)) > len(x) for each in words]
+    is_mixed = [len(each) > 0 and np.isfinite(cells).any() for each, cells in zip(words, x.T, strict=True)]
     with np.errstate(invalid="ignore"):
-        huge = list(compress(names, np.any(np.abs(x) > _EXACT, axis=0).tolist()))
-    if huge:
-        remarks.append(
-            f"numbers beyond 2^53 in {_few(huge)}: 16 of their digits are kept, so neighbours are equal; "
-            f"names of things are words (to declare it: {_short(huge[0])}{{*}})"
-        )
-    if counted := list(compress(names, map(_numbers_rows, x.T))):
-        remarks.append(
-            f"{_few(counted)} numbers the rows, and new data have no row in this table: leave such a column "
-            "out (pandas writes it unless told index=False)"
-        )
-    return remarks
+        is_huge = np.any(np.abs(x) > _EXACT, axis=0).tolist()
+    masks = (is_text, is_mixed, is_huge, list(map(_numbers_rows, x.T)))
+    found = ((list(compress(names, mask)), remark) for mask, remark in zip(masks, _REMARKS, strict=True))
+    return [remark.format(_few(those)) for those, remark in found if those]
 
 
 def _numbers_rows(cells: NDArray[np.float64]) -> bool:
@@ -263,7 +273,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _short(text: str) -> str:
-    """So much of a name that a declaration has room for the rest of its sentence."""
+    """Shorten a name, so that a declaration has room for the rest of its sentence."""
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 
@@ -273,7 +283,7 @@ def _find_label_names(names: Sequence[str], target: str | None) -> list[int]:
     ]
 
 
-def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
+def _find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
     """Position of the column with the labels: the named one, or the only one that is called like labels."""
     wanted = _find_label_names(names, target)
     if len(wanted) == 1:
@@ -282,30 +292,11 @@ def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
     if target is None:
         raise DataError(
             f"{name}: which column holds the labels? For a file write it behind its name, as in "
-            f"{name if '.' in name else 'table.csv'}:{names[-1]}; for a frame give "
-            f'from_frame(frame, "{names[-1]}"). Columns: {shown}.'
+            f"{name if '.' in name else 'table.csv'}:{names[-1]}; of a frame give a pair, as in "
+            f'(frame.drop(columns="{names[-1]}"), frame["{names[-1]}"]). Columns: {shown}.'
         )
     if wanted:
         raise DataError(f"{name} has more than one column {target!r}. Rename all but one. Columns: {shown}.")
     close = get_close_matches(target, names, n=1)
     meant = f" Did you mean {close[0]!r}?" if close else ""
     raise DataError(f"{name} has no column {target!r}.{meant} Columns: {shown}.")
-
-
-def labels_of(column: Labels, *, name: str) -> NDArray[np.int64]:
-    """The labels that a column holds."""
-    missing = np.flatnonzero(np.isnan(column.values))
-    if missing.size:
-        raise DataError(
-            f"{name}: column {column.name!r} lacks {missing.size} of {len(column.values)} labels, the first "
-            f"in example {missing[0] + 1}. Leave out what has no label by a rule that was fixed in advance."
-        )
-    values = column.values
-    is_label = (values >= 0) & (values < 1 << 53) & (values == np.floor(values))
-    if not column.levels and not is_label.all():
-        raise DataError(
-            f"{name}: the labels in column {column.name!r} must be words or whole numbers, counted from 0; "
-            f"they go from {values.min():g} to {values.max():g}. A quantity is made a class by "
-            "a limit that was fixed in advance."
-        )
-    return values.astype(np.int64)

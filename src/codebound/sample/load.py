@@ -1,4 +1,4 @@
-"""One door to every sample: a known name, a file, a folder, a factory of the user's, or what is in memory."""
+"""Samples by name, from a file, a folder or a factory of the user's, or in memory."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import numpy as np
 from codebound.bounds.risk import count_of
 from codebound.run.errors import CodeboundError, DataError, UsageError
 from codebound.run.extensions import LazyModule, import_named
-from codebound.sample.arrays import from_arrays, read_arrays, require_one_label
+from codebound.sample.arrays import from_arrays, read_arrays
 from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.columns import Title, text_cells
 from codebound.sample.dataset import ROLES, Sample, Scaling, align_labels, permutation, reading_options
-from codebound.sample.formats.catalogue import KNOWN, KnownDataset, find, has_digest, locate, read
+from codebound.sample.formats.catalogue import KNOWN, KnownDataset, locate, read
 from codebound.sample.formats.pictures import read_image_folder
-from codebound.sample.frames import Reading, column_of_labels, labels_of, sample_of
+from codebound.sample.frames import Reading, read_labels, sample_of
 from codebound.sample.tables import SUFFIXES, is_frame, read_file, read_frame, table_of, values_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ ACCEPTED = (
     "a pair (inputs, labels) of arrays, tensors or data frames, a data frame with a column of labels, a "
     "Dataset or DataLoader of PyTorch, or a name that load_sample knows"
 )
+CONVERTED = ", converted"
+"""Mark at the end of the source of arrays that the second program does not read as they are."""
 _LOOKED_AT_TWICE = 3
 _LABELS = "labels of the pair"
 _OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")
@@ -58,23 +60,22 @@ def load_sample(
     cells: bool | None = None,
     input_shape: tuple[int, ...] = (),
 ) -> Sample:
-    """Loads a sample; never downloads.
+    """Load a sample; never downloads.
 
     Args:
         spec: A name (``codebound data list`` shows them), an ``.npz`` file with arrays ``x`` and ``y``, a
-            table (``table.csv:labels``), a folder (images by class, which
-            ``folder@HEIGHTxWIDTH`` brings to one size; ``x.npy`` and ``y.npy``, which stay on the disk;
-            torchvision's layout), or ``package.module:factory``, called without arguments, which returns a
-            Sample or a pair ``(x, y)``. Or a sample in memory: a pair of arrays or tensors, a data frame, a
-            Dataset or a DataLoader of PyTorch, whose transforms are applied: the network sees what they make.
-        role: For named datasets the split, ``train`` or ``test``; for the others the sample is what ``spec``
-            holds and the role says what it may be used for.
-        folder: Where to look for a named dataset first; then the cache is searched.
+            table (``table.csv:labels``), a folder (images by class, which ``folder@HEIGHTxWIDTH`` brings to
+            one size; ``x.npy`` and ``y.npy``, which stay on the disk), or ``package.module:factory``, called
+            without arguments, which returns a Sample or a pair ``(x, y)``. Or a sample in memory: a pair of
+            arrays or tensors, a data frame, alone or in a pair with its labels, a Dataset or a DataLoader of
+            PyTorch, whose transforms are applied.
+        role: For named datasets the split, ``train`` or ``test``; for the others the use of the sample.
+        folder: First place to look for a named dataset; then the cache is searched.
         classes: Number of classes, where the source leaves it open; by default the largest label plus one.
-        class_names: What the classes of another sample are called, in the order of its labels: folders and
-            words get the labels that they have there.
-        columns: What became the inputs of another sample, where it is a table: this one is read by the same.
-        cells: Whether a table is stored as cells; by default where it has words or gaps.
+        class_names: Classes of another sample, in the order of its labels: folders and words get the labels
+            that they have there.
+        columns: Columns of another sample, where it is a table: this one is read by the same.
+        cells: True to store a table as cells; by default where it has words or gaps.
         input_shape: Of another sample: images in a folder are brought to its size and channels.
 
     Raises:
@@ -102,7 +103,7 @@ def _load(spec: object, folder: Path | None, how: Reading) -> Sample:
         return _load_known(known, how, folder)
     path = Path(spec).expanduser()
     if path.is_dir():
-        return _load_folder(path, how)
+        return (_load_arrays if (path / "x.npy").is_file() else _load_images)(path, how)
     if (sized := _SIZED.fullmatch(spec)) is not None and Path(sized["folder"]).expanduser().is_dir():
         shape = *how.input_shape[:-2], int(sized["height"]), int(sized["width"])
         return _load_images(Path(sized["folder"]).expanduser(), replace(how, input_shape=shape))
@@ -115,7 +116,7 @@ def _load(spec: object, folder: Path | None, how: Reading) -> Sample:
             "numpy.savez(path, x=inputs, y=labels)."
         )
     if path.is_file():
-        return read_arrays(path, role=how.role, classes=how.classes)
+        return _load_arrays(path, how)
     if Path(spec.partition(":")[0]).suffix.lower() in (".npz", *SUFFIXES):
         raise DataError(f"{spec} does not exist.")
     if _FACTORY.fullmatch(spec):
@@ -162,24 +163,14 @@ def _load_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return table[:, :-1].reshape(-1, 1, 8, 8), table[:, -1].astype(np.int64)
 
 
-def _load_folder(path: Path, how: Reading) -> Sample:
-    if (path / "x.npy").is_file():
-        return read_arrays(path, role=how.role, classes=how.classes)
-    split = "test" if how.role == "test" else "train"
-    candidates = [found for known in KNOWN.values() if (found := find(known, split, path)) is not None]
-    if not candidates:
-        return _load_images(path, how)
-    likely = candidates
-    if len(candidates) > 1:  # in IDX form they share file names: the checksum of the labels decides
-        likely = [each for each in candidates if has_digest(each.files[-1], each.digests[-1])]
-    if len(likely) != 1:
-        known = ", ".join(found.known.name for found in likely or candidates)
-        raise DataError(
-            f"{path} may hold more than one known dataset ({known}). Load it by name and give the folder: "
-            f"load_sample({candidates[0].known.name!r}, folder={str(path)!r})."
-        )
-    named = _load_known(likely[0].known, replace(how, role=split), path)
-    return _with_role(replace(named, name=str(path)), how.role)
+def _load_arrays(path: Path, how: Reading) -> Sample:
+    arrays, source = read_arrays(path, role=how.role), f"{'folder' if path.is_dir() else 'file'} {path}"
+    if "cells" in arrays and how.cells is None:
+        how = replace(how, cells=bool(arrays.pop("cells").all()))
+    x, *y = (each for name, each in arrays.items() if name != "cells")
+    if "x" not in arrays:
+        source = f"{', '.join(arrays)} of {source}{CONVERTED}"
+    return _collect((x, *y), how, name=str(path), source=source)
 
 
 def _load_images(path: Path, how: Reading) -> Sample:
@@ -249,16 +240,17 @@ def _with_role(dataset: Sample, role: str) -> Sample:
     return replace(dataset, role=role, y=np.zeros_like(dataset.y) if role == "unlabelled" else dataset.y)
 
 
-def _collect(given: object, how: Reading) -> Sample:
+def _collect(given: object, how: Reading, *, name: str = "", source: str = "") -> Sample:
     """A sample from what is in memory; the items of a dataset are collected once, in their order."""
     kind = type(given).__name__
-    name, source = "arrays" if kind in ("tuple", "list", "ndarray", "Tensor") else kind, f"{kind} in memory"
+    name = name or ("arrays" if kind in ("tuple", "list", "ndarray", "Tensor") else kind)
+    source = source or f"{kind} in memory"
     x, y = (given, None) if is_frame(given) else _parts(given, name=name)
     if is_frame(x):
+        table = read_frame(x, name="the frame")
         if y is None:
-            return sample_of(read_frame(x, name="the frame"), None, how, name=f"a {kind}", source=source)
-        table, labels = read_frame(x, name="the frame"), values_of(y, name="the labels of the pair")
-        rows = len(table[0][1]) if table else 0
+            return sample_of(table, None, how, name=f"a {kind}", source=source)
+        labels, rows = values_of(y, name="the labels of the pair"), len(table[0][1]) if table else 0
         if len(labels) != rows:
             raise DataError(
                 f"the {type(x).__name__} has {count_of(rows, 'row')}, and there are {len(labels)} labels: "
@@ -269,9 +261,12 @@ def _collect(given: object, how: Reading) -> Sample:
     x = x[None] if isinstance(x, np.ndarray) and not x.ndim else x
     texts = x if isinstance(x, list | tuple | np.ndarray) and len(x) and isinstance(x[0], str) else None
     inputs = _array(x) if texts is None else text_cells(texts)[:, None]
-    has_none = y is None or how.role == "unlabelled"
-    numbers, names = (None, ()) if has_none else labels_in(y, how, name=name)
-    classes = len(names) or how.classes
+    names: tuple[str, ...] = ()
+    numbers, classes = None, how.classes
+    if y is not None and how.role != "unlabelled":
+        numbers, names, classes = labels_in(y, how, name=name)
+        if isinstance(y, np.ndarray) and numbers is not y:
+            source += CONVERTED
     found = from_arrays(
         inputs,
         numbers,
@@ -286,16 +281,18 @@ def _collect(given: object, how: Reading) -> Sample:
 
 def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
     """Inputs and labels, or None where there are none."""
+    if isinstance(given, tuple | list) and len(given) in (1, 2):
+        return given[0], (*given, None)[1]
+    if isinstance(given, np.ndarray):
+        return given, None
     if isinstance(given, torch.utils.data.DataLoader):
         if isinstance(given.dataset, torch.utils.data.IterableDataset):
             return _stack(chain.from_iterable(zip(*batch, strict=True) for batch in given), name=name)
         given = given.dataset
     if isinstance(given, torch.utils.data.TensorDataset):
-        given = given.tensors
-    if isinstance(given, np.ndarray | torch.Tensor):
+        return _parts(given.tensors, name=name)
+    if isinstance(given, torch.Tensor):
         return given, None
-    if isinstance(given, tuple | list) and len(given) in (1, 2):
-        return given[0], (*given, None)[1]
     if isinstance(given, torch.utils.data.IterableDataset):
         return _stack(given, name=name)
     if isinstance(given, str | bytes | dict) or not (
@@ -343,7 +340,7 @@ def _row(row: Any, *, name: str) -> tuple[NDArray[Any], Any]:
 def _array(values: Any) -> NDArray[Any]:
     """An array of whatever holds numbers; nothing of it is left out or made up."""
     try:
-        if isinstance(values, torch.Tensor):
+        if not isinstance(values, np.ndarray) and isinstance(values, torch.Tensor):
             plain = values.detach().to("cpu").to_dense().resolve_conj().resolve_neg()
             exact = str(plain.dtype) in _OF_NUMPY or not plain.is_floating_point()
             return np.asarray(plain if exact else plain.float())
@@ -368,17 +365,29 @@ def _of_objects(array: NDArray[Any]) -> NDArray[Any]:
     return numbers if is_exact else array
 
 
-def labels_in(y: Any, how: Reading, *, name: str) -> tuple[NDArray[Any], tuple[str, ...]]:
-    """Labels as numbers, and what they are called: as in a table, where they are no whole numbers from 0."""
+def labels_in(y: Any, how: Reading, *, name: str) -> tuple[NDArray[Any], tuple[str, ...], int | None]:
+    """Labels as numbers, names of classes where labels are no whole numbers from 0, and their number."""
     labels = y if hasattr(y, "cat") else _array(y)  # of a categorical type
     if isinstance(labels, np.ndarray):
-        labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
-        require_one_label(labels, name)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels.reshape(-1)
+        elif labels.ndim == 2 and labels.dtype.kind in "biuf" and _is_one_hot(labels):
+            return labels.argmax(axis=1), (), how.classes or labels.shape[1]
+        if labels.ndim != 1:
+            raise DataError(
+                f"{name}: labels have shape (n,), or in each row a 1 for its class and 0 for the others. Got "
+                f"{labels.shape} with other rows. Several labels for an example are not covered: take one "
+                "column, such as labels[:, 0], for each certificate."
+            )
         if labels.dtype.kind in "iub" and not how.class_names and labels.min(initial=0) >= 0:
-            return labels, ()
+            return labels, (), how.classes
     values = values_of(labels, name=f"{name}: labels")
-    column = column_of_labels(Title("labels"), values, how, name=name)
-    return labels_of(column, name=name), column.levels
+    numbers, names = read_labels(Title("labels"), values, how, name=name)
+    return numbers, names, len(names) or how.classes
+
+
+def _is_one_hot(rows: NDArray[Any]) -> bool:
+    return bool(((rows == 0) | (rows == 1)).all() and (rows.sum(axis=1) == 1).all())
 
 
 def as_dataset(given: object, *, role: str = "train", like: Sample | None = None) -> Sample:

@@ -1,4 +1,4 @@
-"""Tables as titled columns of numbers and texts: text files, Parquet, frames of pandas, polars and pyarrow.
+"""Tables as titled columns: text files, Parquet, and frames of pandas, polars and pyarrow.
 
 The first row of a text file has the names. A column of labels may declare its classes in its name, such as
 ``colour{red|green|blue}``, and one of numbers that are words ``postcode{*}``. None of these packages is
@@ -11,6 +11,7 @@ import csv
 import io
 import math
 from datetime import date, timedelta
+from itertools import islice
 from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +20,15 @@ import numpy as np
 
 from codebound.bounds.risk import count_of
 from codebound.run.errors import DataError
-from codebound.sample.columns import Coded, Title, days, is_number, text_of
+from codebound.sample.columns import MISSING, Coded, Title, days, is_number, text_of
 from codebound.sample.formats.idx import read_whole
-from codebound.sample.frames import Reading, sample_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from codebound.sample.columns import Values
-    from codebound.sample.dataset import Sample
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
@@ -37,83 +36,48 @@ SUFFIXES = (*_DELIMITERS, *_PARQUET)
 
 _MAX_BYTES = 1 << 30
 _MAX_COLUMNS = 100_000
-_ROWS = 1 << 14  # of a Parquet file, read at a time
-_MISSING = ""
+_ROWS = 1 << 14  # of a file, read at a time
+_PACKAGES = ("pandas", "polars", "pyarrow")
+_KINDS = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
+_NUMBERS = ("int", "uint", "float", "double")  # names of types in polars and pyarrow begin so
+_LISTS = ("to_pylist", "to_list", "tolist")
 
 
 def is_frame(value: object) -> bool:
-    """Return True if this is a data frame that ``from_frame`` reads."""
-    return bool(_package(value))
-
-
-def from_frame(
-    frame: Any,
-    target: str | None = None,
-    *,
-    name: str = "",
-    role: str = "train",
-    class_names: tuple[str, ...] = (),
-) -> Sample:
-    """The sample in a data frame of pandas, polars or pyarrow, by the rule of ``frames``.
-
-    Cells of a categorical type (pandas Categorical, polars Enum, a dictionary of arrow) are words.
-
-    Args:
-        frame: The frame; it is not changed.
-        target: The column with the labels, unless it is called y, label, target or class.
-        name: What to call the sample in results.
-        role: What it may be used for.
-        class_names: Classes in the order of labels, where words are not declared.
-
-    Raises:
-        DataError: The frame leaves something open; the message says what to do.
-    """
-    package = _package(frame)
-    return sample_of(
-        read_frame(frame, name=name or "the frame"),
-        None if target is None else str(target),
-        Reading(role, None, class_names),
-        name=name or f"a {package} frame",
-        source=f"{package} frame",
-    )
-
-
-def read_frame(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
-    """The columns of a frame, with what their names and types declare."""
-    if not _package(frame):
-        raise DataError(f"{name} is no data frame of pandas, polars or pyarrow. Got {type(frame).__name__}.")
-    return [
-        (Title.read(str(each), source=name), values_of(column, name=f"{name}: column {str(each)!r}"))
-        for each, column in _items(frame)
-    ]
+    """Return True if this is a data frame of a package that is read."""
+    return _package(value) != "" and type(value).__name__ in _KINDS
 
 
 def _package(value: object) -> str:
-    """The package that a frame belongs to; empty for what is none."""
-    kind = type(value)
-    package = kind.__module__.partition(".")[0]
-    return package if package in _READERS and kind.__name__ in _KINDS else ""
+    """Package of a frame or a column; empty for others."""
+    package = type(value).__module__.partition(".")[0]
+    return package if package in _PACKAGES else ""
 
 
-def _items(frame: Any) -> list[tuple[Any, Any]]:
-    kind = type(frame).__name__
+def read_frame(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
+    """Read the columns of a frame, with the declarations in their names and types."""
     if _package(frame) == "pandas":
-        return [(name, frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
-    if _package(frame) == "pyarrow":
+        items = [(each, frame.iloc[:, i]) for i, each in enumerate(frame.columns)]
+    elif _package(frame) == "pyarrow":
         index = (frame.schema.pandas_metadata or {}).get("index_columns", ())  # no column of a frame either
         columns = zip(frame.schema.names, frame.columns, strict=True)
-        return [(name, column) for name, column in columns if name not in index]
-    whole = frame.collect() if kind == "LazyFrame" else frame
-    return [(name, whole[name]) for name in whole.columns]
+        items = [(each, column) for each, column in columns if each not in index]
+    else:
+        whole = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
+        items = [(each, whole[each]) for each in whole.columns]
+    return [
+        (Title.read(str(each), source=name), values_of(column, name=f"{name}: column {str(each)!r}"))
+        for each, column in items
+    ]
 
 
 def values_of(column: Any, *, name: str) -> Values:
-    """The values of one column, as numbers, codes or texts: of a frame, an array, a tensor or a list."""
-    reader = _READERS.get(type(column).__module__.partition(".")[0])
-    if reader is not None and hasattr(column, "iloc") and getattr(column, "ndim", 1) == 2:
+    """Numbers, codes or texts of a column: of a frame, an array, a tensor or a list."""
+    package = _package(column)
+    if package and hasattr(column, "iloc") and getattr(column, "ndim", 1) == 2:
         column = column.iloc[:, 0]
     try:
-        return (reader or _of_list)(column, name)
+        return (_levels_of(column, name) if package else None) or _plain_values(column, package, name)
     except (OverflowError, ValueError) as error:  # each kind of frame says it in its own way
         raise DataError(
             f"{name} holds what Python has no value for, such as a day after the year 9999: {error}. Replace "
@@ -121,62 +85,46 @@ def values_of(column: Any, *, name: str) -> Values:
         ) from error
 
 
-def _of_pandas(column: Any, name: str) -> Values:
-    if hasattr(column, "cat"):
-        return _split_levels(column.cat.categories, column.cat.codes.to_numpy(np.float64), name)
-    if column.dtype.kind in "biuf":
-        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    return _of_list(column, name)
-
-
-def _of_polars(column: Any, name: str) -> Values:
-    if not str(column.dtype).startswith("Enum"):
-        return _of_list(column, name)
-    return _split_levels(column.dtype.categories, np.array(column.to_physical().to_list(), np.float64), name)
-
-
-def _of_arrow(column: Any, name: str) -> Values:
-    if not str(column.type).startswith("dictionary"):
-        return _of_list(column, name)
-    whole = column.combine_chunks() if hasattr(column, "chunks") else column
-    whole = whole.chunk(0) if hasattr(whole, "chunks") else whole
-    codes = np.array(whole.indices.to_pylist(), np.float64)  # None becomes NaN
-    return _split_levels(whole.dictionary.to_pylist(), codes, name)
-
-
-_READERS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}
-_KINDS = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
-
-
-def _split_levels(categories: Iterable[Any], codes: NDArray[np.float64], name: str) -> Coded:
-    """Levels of a type, and which of them every cell has."""
+def _levels_of(column: Any, name: str) -> Coded | None:
+    """Codes of a categorical type; None for other types."""
+    if hasattr(column, "cat") and hasattr(column.cat, "codes"):
+        categories, codes = column.cat.categories, column.cat.codes.to_numpy(np.float64)
+    elif str(getattr(column, "dtype", "")).startswith("Enum"):
+        categories, codes = column.dtype.categories, np.array(column.to_physical().to_list(), np.float64)
+    elif str(getattr(column, "type", "")).startswith("dictionary"):
+        whole = column.combine_chunks() if hasattr(column, "chunks") else column
+        whole = whole.chunk(0) if hasattr(whole, "chunks") else whole
+        categories, codes = whole.dictionary.to_pylist(), np.array(whole.indices.to_pylist(), np.float64)
+    else:
+        return None
     levels = tuple(each if isinstance(each, str) else _cell(each, name) for each in categories)
     if len(set(levels)) != len(levels):
         raise DataError(f"{name} has levels that are written alike: {', '.join(levels[:8])}. Rename one.")
     return Coded(levels, np.where(codes < 0, np.nan, codes))
 
 
-def _of_list(column: Any, name: str) -> Values:
+def _plain_values(column: Any, package: str, name: str) -> Values:
     """Numbers where there is nothing else, or texts as they would stand in a file."""
+    if package == "pandas" and column.dtype.kind in "biuf":
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    if str(getattr(column, "dtype", getattr(column, "type", ""))).lower().startswith(_NUMBERS) and package:
+        return np.asarray(column).astype(np.float64)  # NaN in place of what is missing
     values = next((getattr(column, way)() for way in _LISTS if hasattr(column, way)), column)
     if all(each is None or isinstance(each, bool | int | float) for each in values):
         return np.array([np.nan if each is None else _float(each) for each in values])
     return [_cell(each, name) for each in values]
 
 
-_LISTS = ("to_pylist", "to_list", "tolist")
-
-
 def _cell(value: Any, name: str) -> str:
     if isinstance(value, str):
         return value.strip()
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return _MISSING
+        return ""
     if isinstance(value, date | timedelta):
         return repr(days(value))
     if isinstance(value, Number | np.bool_) and not isinstance(value, complex | np.complexfloating):
         number = _float(value)
-        return _MISSING if number != number else text_of(number)
+        return "" if number != number else text_of(number)
     raise DataError(
         f"{name} holds {type(value).__name__}, neither numbers nor texts. Replace it by numbers, by a rule "
         "that was fixed in advance, or drop it."
@@ -191,7 +139,7 @@ def _float(value: Any) -> float:
 
 
 def table_of(spec: str) -> tuple[Path, str | None] | None:
-    """The file and the column that ``FILE`` or ``FILE:COLUMN`` names; None for what is no file of a table."""
+    """File and column in ``FILE`` or ``FILE:COLUMN``; None if no table is named."""
     for end in (len(spec), *(i for i in reversed(range(len(spec))) if spec[i] == ":")):
         path = Path(spec[:end]).expanduser()
         if path.suffix.lower() in SUFFIXES and path.is_file():
@@ -200,15 +148,15 @@ def table_of(spec: str) -> tuple[Path, str | None] | None:
 
 
 def read_file(path: Path) -> list[tuple[Title, Values]]:
-    """The columns of a file, with what their names and types declare."""
+    """Read the columns of a file, with the declarations in their names and types."""
     name, suffix = str(path), path.suffix.lower()
     if suffix in _PARQUET:
         return read_frame(_read_parquet(path), name=name)
-    return list(_texts(bytes(read_whole(path, limit=_MAX_BYTES)), delimiter=_DELIMITERS[suffix], name=name))
+    return _read_text(bytes(read_whole(path, limit=_MAX_BYTES)), delimiter=_DELIMITERS[suffix], name=name)
 
 
 def _read_parquet(path: Path) -> Any:
-    """The table in a Parquet file, if it holds no more bytes than a text file may."""
+    """Read a Parquet file, if it holds no more bytes than a text file may."""
     try:
         from pyarrow import Table, parquet
     except ImportError as error:
@@ -216,10 +164,8 @@ def _read_parquet(path: Path) -> Any:
     try:
         with parquet.ParquetFile(path) as file:
             groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
-            promised = max(
-                sum(group.total_byte_size for group in groups),
-                file.metadata.num_rows * file.metadata.num_columns,
-            )
+            cells = file.metadata.num_rows * file.metadata.num_columns
+            promised = max(sum(group.total_byte_size for group in groups), cells)
             parts, size = [], 0
             for part in file.iter_batches(_ROWS) if promised <= _MAX_BYTES else ():
                 size += part.nbytes  # what is stored once may stand for any number of rows
@@ -235,37 +181,86 @@ def _read_parquet(path: Path) -> Any:
         raise DataError(f"{path} is no readable Parquet file: {error}.") from error
 
 
-def _texts(content: bytes, *, delimiter: str, name: str) -> list[tuple[Title, list[str]]]:
+class _Column:
+    """Cells of a column, block by block: numbers where a block has nothing else."""
+
+    def __init__(self, title: Title) -> None:
+        self.title, self._texts = title, dict[str, str]()
+        self._blocks: list[NDArray[np.float64] | list[str]] = []
+
+    def add(self, cells: Iterable[str]) -> None:
+        """Add a block of cells."""
+        texts = [cell.strip() for cell in cells]
+        numbers = None if self.title.is_words else _numbers_in(texts)
+        self._blocks.append(
+            [self._texts.setdefault(text, text) for text in texts] if numbers is None else numbers
+        )
+
+    def values(self) -> Values:
+        """Return all cells as numbers, or as texts."""
+        arrays = [each for each in self._blocks if isinstance(each, np.ndarray)]
+        if len(arrays) == len(self._blocks):
+            return np.concatenate(arrays)
+        return [
+            cell
+            for block in self._blocks
+            for cell in (block if isinstance(block, list) else map(_text, block))
+        ]
+
+
+def _text(number: float) -> str:
+    return "" if number != number else text_of(number)
+
+
+def _numbers_in(texts: Sequence[str]) -> NDArray[np.float64] | None:
+    """Numbers in texts, NaN where one is missing; None if one is a word."""
+    try:
+        found = np.array([math.nan if text in MISSING else float(text) for text in texts])
+    except ValueError:
+        return None
+    return None if any("_" in text for text in texts) else found
+
+
+def _read_text(content: bytes, *, delimiter: str, name: str) -> list[tuple[Title, Values]]:
     rows = _rows(content, delimiter, name)
-    if len(rows) < 2 or not 1 < len(rows[0]) <= _MAX_COLUMNS:
-        other = "" if not rows else next((each for each in ";\t,|" if each in rows[0][0]), "")
-        columns = count_of(len(rows[0]) if rows else 0, "column")
+    head, block = next(rows, []), list(islice(rows, _ROWS))
+    if not block or not 1 < len(head) <= _MAX_COLUMNS:
+        other = next((each for each in ";\t,|" if len(head) == 1 and each in head[0]), "")
+        rows_found = count_of(len(block) + bool(head), "row")
         raise DataError(
             f"{name} needs a row of names, then a row for each example, with at least two columns between "
-            f"{delimiter!r}. Got {count_of(len(rows), 'row')}, {columns} in the first"
-            f"{f'; it has {other!r}, so save it with {delimiter!r}' if other and len(rows[0]) == 1 else ''}."
+            f"{delimiter!r}. Got {rows_found}, {count_of(len(head), 'column')} in the first"
+            f"{f'; it has {other!r}, so save it with {delimiter!r}' if other else ''}."
         )
-    head, *body = rows
     if all(is_number(cell) for cell in head) or any(is_number(cell) and "." in cell for cell in head):
         raise DataError(f"{name} begins with numbers. Put a row with the names of the columns before them.")
-    for number, row in enumerate(body, start=1):
-        if len(row) != len(head):
-            raise DataError(
-                f"{name}: example {number} has {count_of(len(row), 'value')}, the header names "
-                f"{len(head)} columns."
-            )
-    titles = [Title.read(cell.strip() or f"column {i}", source=name) for i, cell in enumerate(head, start=1)]
-    return [(title, [row[i].strip() for row in body]) for i, title in enumerate(titles)]
+    columns = [
+        _Column(Title.read(cell.strip() or f"column {i}", source=name))
+        for i, cell in enumerate(head, start=1)
+    ]
+    count = 0
+    while block:
+        for row in block:
+            count += 1
+            if len(row) != len(head):
+                raise DataError(
+                    f"{name}: example {count} has {count_of(len(row), 'value')}, the header names "
+                    f"{len(head)} columns."
+                )
+        for column, cells in zip(columns, zip(*block, strict=True), strict=True):
+            column.add(cells)
+        block = list(islice(rows, _ROWS))
+    return [(column.title, column.values()) for column in columns]
 
 
-def _rows(content: bytes, delimiter: str, name: str) -> list[list[str]]:
-    """The cells of a text, in UTF-8, or in UTF-16 where it begins with the mark of that."""
+def _rows(content: bytes, delimiter: str, name: str) -> Iterator[list[str]]:
+    """Rows of cells of a text, in UTF-8, or in UTF-16 where it begins with the mark of that."""
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     limit = csv.field_size_limit(_MAX_BYTES)
     try:
-        text = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-        lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        return [row for row in lines if row]
-    except UnicodeDecodeError as error:
+        lines = io.TextIOWrapper(io.BytesIO(content), encoding=encoding, newline="")
+        yield from filter(None, csv.reader(lines, delimiter=delimiter, strict=True))
+    except UnicodeError as error:
         raise DataError(f"{name} is no text in UTF-8: {error}. Save it as UTF-8.") from error
     except csv.Error as error:
         raise DataError(f"{name} cannot be read as a table: {error}.") from error

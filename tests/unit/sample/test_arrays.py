@@ -6,10 +6,11 @@ import torch
 from worlds.files import archive, npy
 
 from codebound.run.errors import DataError
-from codebound.sample.arrays import SCALED, from_arrays, read_arrays, read_npy
+from codebound.sample.arrays import SCALED, from_arrays, read_npy
 from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.columns import GAP
 from codebound.sample.dataset import Scaling
+from codebound.sample.load import CONVERTED, load_sample
 
 Y = [0, 1, 2, 1]
 
@@ -152,7 +153,7 @@ def test_standardisation_is_found_across_chunks(monkeypatch):
 def test_npz_round_trip(tmp_path, save, order):
     x = np.asarray(np.random.default_rng(0).integers(0, 256, (4, 3, 5, 6), dtype=np.uint8), order=order)
     save(tmp_path / "d.npz", x=x, y=np.array(Y, np.int16))
-    data = read_arrays(tmp_path / "d.npz", role="train")
+    data = load_sample(tmp_path / "d.npz", role="train")
     np.testing.assert_array_equal(data.x, x)
     assert data.y.tolist() == Y
     assert data.role == "train"
@@ -195,13 +196,13 @@ def forged(shape: str, descr: str = "|u1") -> bytes:
 )
 def test_crafted_npz_is_a_data_error_before_any_allocation(tmp_path, x, message):
     with pytest.raises(DataError, match=message):
-        read_arrays(npz(tmp_path, x=x, y=GOOD_Y), role="train")
+        load_sample(npz(tmp_path, x=x, y=GOOD_Y), role="train")
 
 
 def test_missing_arrays_are_listed(tmp_path):
     with pytest.raises(DataError, match=r"no array y; the file holds x, images"):
-        read_arrays(npz(tmp_path, x=GOOD_X, images=GOOD_X), role="train")
-    assert read_arrays(npz(tmp_path, x=GOOD_X), role="unlabelled").n == 4
+        load_sample(npz(tmp_path, x=GOOD_X, images=GOOD_X), role="train")
+    assert load_sample(npz(tmp_path, x=GOOD_X), role="unlabelled").n == 4
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"not a zip at all" * 10])
@@ -209,7 +210,7 @@ def test_no_zip_at_all(tmp_path, content):
     path = tmp_path / "d.npz"
     path.write_bytes(content)
     with pytest.raises(DataError, match="no readable"):
-        read_arrays(path, role="train")
+        load_sample(path, role="train")
 
 
 def test_columns_with_constants_of_their_own_are_stored_scaled():
@@ -251,7 +252,41 @@ def test_a_file_that_there_is_no_room_to_map_is_not_called_damaged(tmp_path, mon
         read_npy(tmp_path / "x.npy")
 
 
-def test_rows_of_labels_in_a_file_are_named(tmp_path):
-    np.savez(tmp_path / "t.npz", x=np.zeros((4, 2)), y=np.eye(2)[[0, 1, 1, 0]])
-    with pytest.raises(DataError, match=r"Got \(4, 2\); .* labels\.argmax\(axis=1\)"):
-        read_arrays(tmp_path / "t.npz", role="train")
+def saved(tmp_path, y):
+    np.savez(tmp_path / "t.npz", x=np.zeros((4, 2)), y=np.array(y))
+    return load_sample(tmp_path / "t.npz")
+
+
+@pytest.mark.parametrize("dtype", [bool, int, float])
+def test_rows_with_a_one_for_their_class_are_labels(tmp_path, dtype):
+    found = saved(tmp_path, np.eye(3, dtype=dtype)[[0, 1, 1, 0]])
+    assert (found.y.tolist(), found.classes) == ([0, 1, 1, 0], 3)
+    assert found.source.endswith(CONVERTED)
+
+
+@pytest.mark.parametrize("row", [[0, 0], [1, 1], [0.5, 0.5], [2, -1]])
+def test_several_labels_for_an_example_are_not_covered(tmp_path, row):
+    with pytest.raises(DataError, match=r"Got \(4, 2\) .* Several labels .* are not covered"):
+        saved(tmp_path, [[1, 0], [0, 1], [1, 0], row])
+
+
+def test_words_floats_and_signs_in_a_file_are_labels(tmp_path):
+    for y, names in ((["no", "yes"], ("no", "yes")), ([0.0, 1.0], ()), ([-1, 1], ("-1", "1"))):
+        found = saved(tmp_path, [*y, *y])
+        assert (found.y.tolist(), found.class_names) == ([0, 1, 0, 1], names)
+    with pytest.raises(DataError, match=r"residual:TAU"):
+        saved(tmp_path, [0.5, 1.5, 2.5, 0.25])
+
+
+def test_arrays_of_two_parts_are_taken_by_the_role(tmp_path):
+    x, y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+    np.savez(tmp_path / "t.npz", x_train=x[:4], y_train=y[:4], x_test=x[4:], y_test=y[4:])
+    train, test = (load_sample(tmp_path / "t.npz", role=role) for role in ("train", "test"))
+    assert (train.x.tolist(), test.y.tolist()) == (x[:4].tolist(), y[4:].tolist())
+    assert "x_test, y_test of" in test.source
+
+
+def test_a_saved_table_of_cells_is_read_again(tmp_path):
+    whole = from_arrays(np.ones((2, 2)), [0, 1], name="t", cells=True)
+    np.savez(tmp_path / "t.npz", x=whole.x, y=whole.y, cells=np.array(True))
+    assert load_sample(tmp_path / "t.npz").sha256 == whole.sha256

@@ -16,12 +16,11 @@ from codebound.sample.caveats import STANDARDISED
 from codebound.sample.dataset import Scaling, align_labels
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import as_dataset, load_sample
-from codebound.sample.tables import from_frame
 
 RNG = np.random.default_rng(0)
 
 
-MNIST, FASHION, OTHER = (idx_files(np.random.default_rng(seed)) for seed in (1, 2, 3))
+MNIST, FASHION = (idx_files(np.random.default_rng(seed)) for seed in (1, 2))
 CIFAR = {f: RNG.integers(0, 10, (2, 3073), dtype=np.uint8).tobytes() for f in KNOWN["cifar10"].digests}
 
 
@@ -108,26 +107,6 @@ def test_cifar10_from_a_folder(tmp_path, inner):
     write(tmp_path / "d" / inner, {"data_batch_3.bin": CIFAR["data_batch_2.bin"]})
     with pytest.raises(DataError, match=r"data_batch_3\.bin of CIFAR-10"):
         load_sample("cifar10", folder=tmp_path / "d")
-
-
-def test_a_folder_is_recognised_by_its_files(tmp_path):
-    write(tmp_path / "root/MNIST/raw", MNIST)
-    assert load_sample(str(tmp_path / "root")).n == 5
-    assert load_sample(str(tmp_path / "root/MNIST/raw"), role="test").n == 3
-    loaded = load_sample(str(write(tmp_path / "some name", FASHION)))
-    assert "Fashion-MNIST" in loaded.source
-    assert loaded.name == str(tmp_path / "some name")
-    certify = load_sample(str(tmp_path / "root"), role="certify")
-    assert (certify.role, certify.n) == ("certify", 5)
-
-
-def test_a_folder_with_several_datasets_asks_for_a_name(tmp_path):
-    write(tmp_path / "MNIST/raw", MNIST)
-    write(tmp_path / "FashionMNIST/raw", FASHION)
-    with pytest.raises(DataError, match="mnist, fashion-mnist"):
-        load_sample(str(tmp_path))
-    with pytest.raises(DataError, match="mnist, fashion-mnist"):
-        load_sample(str(write(tmp_path / "unknown", OTHER)))
 
 
 @pytest.fixture
@@ -289,8 +268,8 @@ def test_words_in_a_table_are_matched_too(tmp_path):
 def test_levels_of_a_frame_are_brought_into_the_order_of_the_sample():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"size": [1.0, 2.0], "label": pandas.Categorical(["b", "a"], ["b", "a"])})
-    sample = from_frame(frame.assign(label=["a", "b"]))
-    assert from_frame(frame).y.tolist() == [0, 1]
+    sample = load_sample(frame.assign(label=["a", "b"]))
+    assert load_sample(frame).y.tolist() == [0, 1]
     assert as_dataset(frame, role="test", like=sample).y.tolist() == [1, 0]
 
 

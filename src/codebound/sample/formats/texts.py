@@ -87,7 +87,7 @@ def _from_memory(given: Any, how: Reading) -> tuple[list[str], NDArray[np.generi
         return joined_texts(read_frame(given, name=name), None, how, name=name)
     if not isinstance(given, tuple | list) or len(given) != 2 or isinstance(given[0], str):
         raise DataError("give a pair (texts, labels), two lists, or a data frame with a column called label.")
-    texts, (labels, levels) = list(given[0]), labels_in(given[1], how, name=name)
+    texts, (labels, levels, _) = list(given[0]), labels_in(given[1], how, name=name)
     if len(texts) != len(labels):
         raise DataError(f"there are {len(texts)} texts and {len(labels)} labels: give one for each.")
     return texts, labels, levels
