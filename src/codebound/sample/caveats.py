@@ -18,8 +18,8 @@ import numpy as np
 
 from codebound.bounds.risk import count_of, rate
 from codebound.run.errors import DataError
-from codebound.sample.dataset import row_parts
-from codebound.sample.order import count_before, number_inputs, usual_share
+from codebound.sample.dataset import number_inputs, row_parts
+from codebound.sample.order import count_before, usual_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,7 +120,7 @@ def _of_labels(sample: Sample, delta: float) -> list[str]:
 
 def _of_copies(sample: Sample) -> list[str]:
     """Number of copies, and their rates by label."""
-    is_copy = count_before(number_inputs(sample.x), sample.y) > 0  # input and label are those of one before
+    is_copy = count_before(*number_inputs(sample.x), sample.y) > 0  # input and label are those of one before
     copies = int(is_copy.sum())
     if not copies:
         return []

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 
@@ -18,10 +17,10 @@ from codebound.run.extensions import LazyModule
 from codebound.sample.columns import are_cells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import torch
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
     from torch import Tensor
 
     from codebound.sample.columns import Title
@@ -229,29 +228,10 @@ class Sample:
     def on(self, device: torch.device | str) -> DeviceData:
         """The sample on a device as one tensor, still in its stored dtype.
 
-        As long as somebody holds the result, whoever asks for the same examples there gets the same tensor.
+        On the CPU it is shared, not copied, where its layout allows.
         """
-        return DeviceData(x=_place(self.x, device), y=_place(self.y, device), scaling=self.scaling)
-
-
-_PLACED: dict[tuple[int, torch.device], tuple[ref[NDArray[Any]], ref[Tensor]]] = {}
-"""Tensors that somebody holds, by the array that they are and their place; it keeps nothing alive."""
-
-
-def _place(array: NDArray[np.generic], device: torch.device | str) -> Tensor:
-    """An array on a device: that of before where somebody has it still."""
-    key = id(array), torch.device(device)
-    known = _PLACED.get(key)  # or that of an array that is gone and had the same id
-    tensor = None if known is None or known[0]() is not array else known[1]()
-    if tensor is None:
-        tensor = _send(array, key[1])
-        _PLACED[key] = ref(array), ref(tensor, lambda _: _PLACED.pop(key, None))
-    return tensor
-
-
-def _send(array: NDArray[np.generic], device: torch.device) -> Tensor:
-    """On the CPU it is shared, not copied, where its layout allows."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+        x, y = (torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in (self.x, self.y))
+        return DeviceData(x=x, y=y, scaling=self.scaling)
 
 
 def require_certifiable(sample: Sample) -> None:
@@ -353,56 +333,72 @@ class Duplicates:
 
 
 def cross_duplicates(a: Sample, b: Sample) -> Duplicates:
-    """Counts the examples of ``b`` whose stored input bytes also occur in ``a``."""
+    """Count the examples of ``b`` whose stored inputs also occur in ``a``."""
     if a.input_shape != b.input_shape or a.dtype != b.dtype:
         raise DataError(
             f"{a.name} and {b.name} cannot be compared: inputs are {a.dtype} of {a.input_shape} "
             f"and {b.dtype} of {b.input_shape}."
         )
-    inputs: set[bytes] = set()
-    examples: set[tuple[bytes, int]] = set()
-    for digest, label in row_digests(a):
-        inputs.add(digest)
-        examples.add((digest, label))
-    copies = [example for example in row_digests(b) if example[0] in inputs]
-    return Duplicates(n=b.n, count=len(copies), relabelled=sum(copy not in examples for copy in copies))
+    known, fresh = number_inputs(a.x, b.x)
+    is_copy = np.isin(fresh, known)
+    is_example = np.isin(fresh << 16 | b.y, known << 16 | a.y)
+    return Duplicates(n=b.n, count=int(is_copy.sum()), relabelled=int((is_copy & ~is_example).sum()))
 
 
-def as_numbers(rows: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Inputs as exact numbers, whatever type they are stored in; minus zero is zero."""
-    numbers = rows.astype(np.float64)
-    numbers[numbers == 0] = 0.0  # a sum would touch the patterns of words
-    return numbers
-
-
-def row_digests(
-    dataset: Sample, form: Callable[[NDArray[np.generic]], NDArray[np.generic]] | None = None
-) -> Iterator[tuple[bytes, int]]:
-    """A digest of each input in a form, or as it is stored, with its label."""
-    for rows in row_parts(dataset.x):
-        part = dataset.x[rows] if form is None else form(dataset.x[rows])
-        content, size = memoryview(part.tobytes()), part[:1].nbytes
-        for at, label in enumerate(dataset.y[rows].tolist()):
-            yield hashlib.blake2b(content[at * size : (at + 1) * size], digest_size=16).digest(), label
-
-
-def seen_rows(dataset: Sample) -> NDArray[np.uint64]:
-    """Eight bytes for each input, as networks read it: what a network that saw them remembers."""
-    form = as_numbers if dataset.is_cells else lambda rows: rows.astype(np.float32) + np.float32(0.0)
-    with np.errstate(over="ignore"):
-        found = b"".join(digest[:8] for digest, _ in row_digests(dataset, form))
-    return np.frombuffer(found, dtype="<u8").astype(np.uint64)
+def count_shared(unlabelled: Sample, sample: Sample) -> int:
+    """Count the unlabelled inputs that occur in a sample, as numbers of whatever type."""
+    known, fresh = number_inputs(sample.x, unlabelled.x, dtype="<f8")
+    return int(np.isin(fresh, known).sum())
 
 
 def require_disjoint(unlabelled: Sample, sample: Sample) -> None:
-    """Refuses unlabelled inputs that occur in the sample: they are not fresh."""
-    known = {digest for digest, _ in row_digests(sample, as_numbers)}
-    shared = sum(digest in known for digest, _ in row_digests(unlabelled, as_numbers))
-    if shared:
+    """Refuse unlabelled inputs that occur in the sample: they are not fresh."""
+    if shared := count_shared(unlabelled, sample):
         raise CertificateError(
             f"{shared} of the {unlabelled.n} unlabelled inputs occur in the sample; they have to be a fresh "
             "draw, used for no choice. Leave them out, or draw others."
         )
+
+
+def seen_rows(dataset: Sample) -> NDArray[np.uint64]:
+    """Eight bytes for each input, as networks read it: the memory of a network that saw them."""
+    with np.errstate(over="ignore"):
+        digests = digest_rows(dataset.x, dtype="<f8" if dataset.is_cells else "<f4")
+    return digests.view("<u8")[:, 0].astype(np.uint64)
+
+
+def digest_rows(
+    x: NDArray[np.generic],
+    *,
+    dtype: DTypeLike | None = None,
+    salt: bytes = b"",
+    tails: NDArray[np.int64] | None = None,
+) -> NDArray[np.uint8]:
+    """SHA-256 of salt, bytes of each row with 0.0 in place of -0.0, and a tail."""
+    digests, salted = bytearray(), hashlib.sha256(salt)
+    for rows in row_parts(x):
+        part = np.array(x[rows], dtype=dtype or x.dtype.newbyteorder("<"), order="C")
+        part[part == 0] = 0  # a sum would touch the patterns of words
+        content, size = memoryview(part.tobytes()), part[:1].nbytes
+        for at in range(len(part)):
+            digest = salted.copy()
+            digest.update(content[at * size : (at + 1) * size])
+            if tails is not None:
+                digest.update(tails[rows.start + at].tobytes())
+            digests += digest.digest()
+    return np.frombuffer(bytes(digests), np.uint8).reshape(-1, hashlib.sha256().digest_size)
+
+
+def number_rows(digests: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Number of the distinct digest of each row."""
+    whole = digests.view(f"V{digests.shape[1]}").reshape(-1)
+    return np.unique(whole, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def number_inputs(*inputs: NDArray[np.generic], dtype: DTypeLike | None = None) -> list[NDArray[np.int64]]:
+    """Number of the distinct input of each row of arrays; equality is by value."""
+    numbers = number_rows(np.concatenate([digest_rows(each, dtype=dtype) for each in inputs]))
+    return np.split(numbers, np.cumsum([len(each) for each in inputs])[:-1])
 
 
 MAX_CHARACTERS = 400

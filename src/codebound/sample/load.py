@@ -144,8 +144,9 @@ def _load_known(known: KnownDataset, how: Reading, folder: Path | None) -> Sampl
     if known.layout == "embedded":
         (x, y), source = _load_digits(), "embedded in scikit-learn"
     else:
-        found = locate(known, how.role, folder)
-        (x, y), source = read(found), f"{known.title} from {found.folder}, checksums verified"
+        files = locate(known, how.role, folder)
+        x, y = read(known, how.role, files)
+        source = f"{known.title} from {files[0].parent}, checksums verified"
     return Sample(known.name, how.role, x, y, known.classes, Scaling(divisor=known.divisor), source)
 
 

@@ -11,7 +11,13 @@ import numpy as np
 
 from codebound.run.errors import DataError, UsageError
 from codebound.run.references import implements
-from codebound.sample.dataset import arrays_sha256, integers, require_printable, row_parts
+from codebound.sample.dataset import (
+    arrays_sha256,
+    digest_rows,
+    integers,
+    number_rows,
+    require_printable,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,7 +117,7 @@ class Arranged:
             raise UsageError("one row a cluster can be counted only with clusters.")
         own = self.clusters[counted]
         content = np.concatenate((self.cluster_keys[own], self.keys[counted]), axis=1)
-        digests = _digest_rows(content, b"")
+        digests = digest_rows(content)
         order = np.lexsort((*_words(digests), own))
         is_first = np.diff(own[order], prepend=-1) > 0
         return np.sort(counted[order[is_first]])
@@ -129,14 +135,14 @@ def arrange(sample: Sample, design: Design) -> Arranged:
     """
     design.check(sample.n)
     salt, none = bytes.fromhex(design.salt), np.zeros((0, _KEY_BYTES), np.uint8)
-    digests = _digest_rows(sample.x, salt)
-    inputs = _number(digests)
+    digests = digest_rows(sample.x, salt=salt)
+    inputs = number_rows(digests)
     if design.order == "file":
         return Arranged(sample, design, np.arange(sample.n), inputs, none, None, none)
     named = [sample.y] if design.groups is None else [sample.y, design.groups]
     within = [] if design.clusters is None else [design.clusters]
     tails = np.stack([*named, count_before(inputs, *named, *within)], axis=1).astype("<i8")
-    keys = _digest_rows(sample.x, salt, tails)
+    keys = digest_rows(sample.x, salt=salt, tails=tails)
     if design.clusters is None:
         first = _words(digests) if design.copies == "repeated" else ()
         places = np.lexsort((*_words(keys), *first)).astype(np.int64)
@@ -144,16 +150,6 @@ def arrange(sample: Sample, design: Design) -> Arranged:
     clusters, cluster_keys = _arrange_clusters(design.clusters, keys, salt)
     places = np.lexsort((*_words(keys), clusters)).astype(np.int64)
     return Arranged(sample, design, places, inputs, keys, clusters, cluster_keys)
-
-
-def number_inputs(x: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Number of the distinct input of each row; equality is by value."""
-    return _number(_digest_rows(x, b""))
-
-
-def _number(digests: NDArray[np.uint8]) -> NDArray[np.int64]:
-    whole = digests.view(f"V{_KEY_BYTES}").reshape(-1)
-    return np.unique(whole, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _arrange_clusters(
@@ -175,24 +171,6 @@ def _arrange_clusters(
     cluster_keys = np.frombuffer(b"".join(found), np.uint8).reshape(-1, _KEY_BYTES)
     order = np.lexsort(_words(cluster_keys))
     return np.argsort(order)[own].astype(np.int64), cluster_keys[order]
-
-
-def _digest_rows(
-    x: NDArray[np.generic], salt: bytes, tails: NDArray[np.int64] | None = None
-) -> NDArray[np.uint8]:
-    """SHA-256 of salt, stored bytes of each row, with 0.0 in place of -0.0, and what follows it."""
-    found, salted = bytearray(), hashlib.sha256(salt)
-    for rows in row_parts(x):
-        part = np.array(x[rows], dtype=x.dtype.newbyteorder("<"), order="C")
-        part[part == 0] = 0
-        content, size = memoryview(part.tobytes()), part[:1].nbytes
-        for at in range(len(part)):
-            digest = salted.copy()
-            digest.update(content[at * size : (at + 1) * size])
-            if tails is not None:
-                digest.update(tails[rows.start + at].tobytes())
-            found += digest.digest()
-    return np.frombuffer(bytes(found), np.uint8).reshape(-1, _KEY_BYTES)
 
 
 def _words(keys: NDArray[np.uint8]) -> tuple[NDArray[Any], ...]:

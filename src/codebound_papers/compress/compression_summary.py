@@ -19,7 +19,7 @@ from codebound.run.errors import ModelError, UsageError
 from codebound.run.files import finite
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.sample.dataset import DeviceData, Sample, as_numbers, row_digests
+from codebound.sample.dataset import DeviceData, Sample, count_shared
 from codebound.sample.outputs import logit_chunks
 from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.tensors import AbstractTensorCode
@@ -145,8 +145,7 @@ def faithfulness(
     f: nn.Module, g: nn.Module, fresh: Sample | None, *, sample: Sample | None, delta: float = 0.05
 ) -> dict[str, Any] | None:
     """Limit on how often g answers unlike f, or not clearly; None without fresh inputs, or with copies."""
-    seen = {digest for digest, _ in row_digests(sample, as_numbers)} if sample and fresh else set()
-    if fresh is None or any(digest in seen for digest, _ in row_digests(fresh, as_numbers)):
+    if fresh is None or (sample is not None and count_shared(fresh, sample)):
         return None
     f, g = (copy.deepcopy(each).eval() for each in (f, g))  # counting changes their precision
     differ = int((~find_agreements(f, g, fresh.on("cpu"))).sum())

