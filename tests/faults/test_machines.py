@@ -201,7 +201,6 @@ def test_a_sample_that_changes_is_kept_as_it_was_read(sample, codebound, monkeyp
     monkeypatch.setattr(commands, "certify", change)
     code, _, err = codebound("certify", "sample.npz", *PICKS, "--out", "out")
     assert code == 0, err
-    assert "sample.npz has changed since it was read; the sample as it was is in out" in err
     assert verify_main(["out/certificate.cbound", "--data", "sample.npz"]) == 1
     assert verify_main(["out/certificate.cbound", "--data", "out/sample.npz"]) == 0
 

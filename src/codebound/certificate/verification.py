@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,34 +104,17 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def list_commands(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:
-    """Return the verify commands and the files they need from outside.
+    """Return the verify commands: ``verify`` runs in this directory, ``verify_here`` in the folder.
 
-    ``verify`` runs in this directory and ``verify_here`` in the folder. Whoever gets the folder reads
-    ``verify_here`` and what follows: no absolute path is there. Options of the second program are given by
-    name, with underscores; files are paths, True is a switch.
+    Files are paths in the folder, so that no path of this machine is in what is handed over. Options of the
+    second program are given by name, with underscores; True is a switch.
     """
-    inside = {
-        name: (relative_path(each, folder) or each.name) if isinstance(each, Path) else each
-        for name, each in asked.items()
-    }
+    inside = {name: each.name if isinstance(each, Path) else each for name, each in asked.items()}
     return {
         "verify": command_of(asked, folder / CERTIFICATE),
         "verify_here": command_of(inside),
-        "verify_needs": [
-            inside[name] for name, each in asked.items() if isinstance(each, Path) and each.parent != folder
-        ],
         "verify_with": inside,
     }
-
-
-def relative_path(path: Path, folder: Path) -> str:
-    """Return the relative path from a folder, if both are in the current directory; else nothing.
-
-    Beyond that directory a path would tell others how this machine and its users are called.
-    """
-    here, target, start = Path.cwd().resolve(), path.resolve(), folder.resolve()
-    is_near = target.is_relative_to(here) and start.is_relative_to(here)
-    return os.path.relpath(target, start) if is_near or target.parent == start else ""
 
 
 def strip_folders(value: Any) -> Any:

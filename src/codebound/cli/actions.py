@@ -22,7 +22,7 @@ from codebound.known.score_tables import ScoreTable
 from codebound.request import Claim, Known, Run
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import reader
-from codebound.run.files import new_folder, source_sha256
+from codebound.run.files import new_folder
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.tensor_files import load_weights, state_sha256, state_tensors
 from codebound.sample.arrays import read_npy
@@ -50,7 +50,6 @@ def certify_from_options(
     listener: Listener = NOBODY,
 ) -> Saved:
     """Certifies a classifier and saves all that belongs to its certificate in a new folder."""
-    content = _content(options["data"])
     encoder = (
         None if options["encoder"] is None else load_encoder(options["encoder"], device=options["device"])
     )
@@ -84,17 +83,12 @@ def certify_from_options(
         )
         for warning in (each for each in found.sample.warnings if each not in sample.warnings):
             listener.note(f"Warning: {warning}.")
-        is_there = _content(options["data"]) == content
-        if not is_there:
-            changed = f"{options['data']} has changed since it was read"
-            listener.note(f"Warning: {changed}; the sample as it was is in {folder}.")
-        is_whole = is_there and options["holdout"] is None and found.sample.features is None
+        is_whole = {options["holdout"], options["data_folder"], found.sample.features} == {None}
         return save_or_rescue(
             found,
             folder,
             settings=record_options(options),
-            data=options["data"] if is_whole else "",
-            data_folder=options["data_folder"],
+            data=options["data"].lower() if is_whole else "",
         )
 
 
@@ -167,11 +161,6 @@ def _load_claim(options: Mapping[str, Any], encoder: Encoder | None) -> Claim:
     return Claim(
         unlabelled=unlabelled, input_range=span, **numbers, **{name: options[name] for name in names}
     )
-
-
-def _content(data: str) -> str:
-    """Hash of the files that a sample comes from; those of a known name are checked as they are read."""
-    return "" if data.lower() in KNOWN else source_sha256(data)
 
 
 def save_or_rescue(found: Result, folder: Path, **where: Any) -> Saved:

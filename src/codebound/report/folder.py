@@ -10,7 +10,7 @@ import numpy as np
 
 from codebound.bounds.held_out import Confrontation, confront
 from codebound.bounds.risk import HoldoutFacts
-from codebound.certificate.verification import CERTIFICATE, list_commands, relative_path, strip_folders
+from codebound.certificate.verification import CERTIFICATE, list_commands, strip_folders
 from codebound.certificate.words import describe_choice
 from codebound.known.provenance import BASE_FILE, UNKNOWN, Origin
 from codebound.known.score_tables import Biased
@@ -39,7 +39,6 @@ from codebound.run.files import (
 )
 from codebound.run.progress import finish_block
 from codebound.sample.caveats import DEVELOPED, remarks
-from codebound.sample.load import CONVERTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -249,7 +248,6 @@ class Result:
         *,
         settings: Mapping[str, Any] | None = None,
         data: str = "",
-        data_folder: Path | None = None,
         weights: str = WEIGHTS,
     ) -> Saved:
         """Writes g, what the verifier needs, settings, result, pages, certificate: all of it or nothing.
@@ -257,9 +255,7 @@ class Result:
         Args:
             folder: New, or empty.
             settings: For ``config.json`` in place of our own; with ``model`` and ``data``.
-            data: Where ``codebound-verify`` finds the sample: a name that it knows or, in the current
-                directory, an ``.npz`` file. Otherwise the sample is written beside the certificate.
-            data_folder: Where it finds a dataset of that name.
+            data: Name by which ``codebound-verify`` knows the sample; others are written into the folder.
             weights: Name of the file for the network g.
         """
         from safetensors.torch import save as tensor_bytes
@@ -274,7 +270,7 @@ class Result:
         words = strip_folders(dict(self.settings if settings is None else settings))
         path = folder / CERTIFICATE
         with finish_block(), write_whole(folder) as place:
-            asked = _verifier_options(self, place, folder, data, data_folder)
+            asked = _verifier_options(self, place, folder, data)
             if self.certificate.is_learned:
                 asked["weights"] = folder / weights
             result = _result(self, str(path), list_commands(folder, asked))
@@ -323,9 +319,7 @@ def _write_sample(sample: Sample, design: Design, place: Path) -> str:
     return "sample"
 
 
-def _verifier_options(
-    found: Result, place: Path, folder: Path, data: str, data_folder: Path | None
-) -> dict[str, str | Path | bool]:
+def _verifier_options(found: Result, place: Path, folder: Path, data: str) -> dict[str, str | Path | bool]:
     """Options for the verifier, files as paths. Files that it cannot find by itself are written.
 
     Files go to ``place`` now, and are in ``folder`` for who reads the options.
@@ -336,14 +330,11 @@ def _verifier_options(
 
     sample, design, about_f = found.sample, found.task.design, found.task.about_f
     fresh = None if about_f is None else about_f.unlabelled
-    asked: dict[str, str | Path | bool] = {"data": data if data in NAMES else Path(data)}
-    is_read = data.endswith(".npz") or (Path(data) / "x.npy").is_file()
-    is_read = is_read and not sample.source.endswith(CONVERTED)
     has_numbers = design.clusters is not None or design.groups is not None
-    if has_numbers or (data not in NAMES and not (is_read and relative_path(Path(data), folder))):
-        asked["data"] = folder / _write_sample(sample, design, place)
-    if data_folder is not None:
-        asked["data_folder"] = data_folder
+    is_named = data in NAMES and not has_numbers
+    asked: dict[str, str | Path | bool] = {
+        "data": data if is_named else folder / _write_sample(sample, design, place)
+    }
     for number, table in enumerate(found.tables, start=1):
         table.save(place / scores_name(number))
     if fresh is not None:

@@ -123,7 +123,6 @@ def certificate_page(
             "routes": route_rows(result),
             "routes_say": result.get("routes_say", ""),
             "command": result["verify_here"],
-            "outside": result["verify_needs"],
             "sample_sha256": certificate.sample.sha256,
             "declarations": [(line, describe_failure(line)) for line in certificate.declarations],
             "learned": certificate.is_learned,

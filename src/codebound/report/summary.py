@@ -146,9 +146,6 @@ def closing_lines(saved: Saved) -> list[str]:
         saved.result,
         {"interrupted": "The search was interrupted", "out_of_time": "The time was up"},
     )
-    check = (
-        result["verify"] if result["verify_needs"] else shlex.join(["codebound", "verify", str(saved.folder)])
-    )
     return [
         saved.sentence,
         *(f"{why}; this is the best found until then." for name, why in ends.items() if result[name]),
@@ -156,7 +153,7 @@ def closing_lines(saved: Saved) -> list[str]:
         result["advice"],
         result.get("routes_say", ""),
         f"Report: {saved.folder / 'report.html'}",
-        f"Check it: {check}",
+        f"Check it: {shlex.join(['codebound', 'verify', str(saved.folder)])}",
     ]
 
 
@@ -364,7 +361,6 @@ def folder_guide(
         f"| [{name}]({name}) | {_FILES.get(name, 'the architecture of g')} |" for name in sorted(files)
     )
     confidence = describe_confidence(certificate.claim.delta)
-    outside = "".join(f"\n\nIt needs {as_markdown(path)} besides." for path in result["verify_needs"])
     return (
         "\n\n".join(
             [
@@ -377,7 +373,7 @@ def folder_guide(
                 *([_block("python", code)] if code else []),
                 "\n".join(f"* {as_markdown(note)}" for note in usage_notes(certificate, result)),
                 "## Check it",
-                _block("console", f"$ {result['verify_here']}") + outside,
+                _block("console", f"$ {result['verify_here']}"),
                 "## What is here",
                 f"| file | what it is |\n|---|---|\n{listed}",
             ]

@@ -122,8 +122,7 @@ def few_bits_from_options(
             replace(found, original_errors=None),
             folder,
             settings=settings,
-            data="" if given["holdout"] is not None else data,
-            data_folder=options["data_folder"],
+            data="" if {given["holdout"], options["data_folder"]} != {None} else data,
             weights=runs.WEIGHTS,
         )
         assert found.network is not None  # these methods make one

@@ -177,7 +177,7 @@ def test_the_sentence_is_the_claim():
     claim = replace(CERTIFICATE.claim, vacuous=True, subject="f", loss="class:1", on="answered:2")
     other = replace(CERTIFICATE, claim=claim).sentence
     assert "VACUOUS" in other
-    assert "original network f" in other
+    assert "the given network" in other
     assert "of the new data that it answers of class 1" in other
 
 

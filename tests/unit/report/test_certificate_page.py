@@ -1,6 +1,5 @@
 """The page about a certificate says what the certificate says; tests/browser has what needs a browser."""
 
-import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +22,6 @@ from codebound.report.html import (
 )
 from codebound.request import Run
 from codebound.sample.arrays import from_arrays
-from codebound_verify.__main__ import main as verify
 
 SAMPLE, TEST = images(150, 0), images(60, 2, "test")
 ASKED = {
@@ -98,17 +96,6 @@ def test_a_bound_that_the_page_would_get_wrong_has_no_slider(folders):
     assert "certified" not in formulas(other, saved.result)
     assert 'type="range"' not in certificate_page(other, saved.result, title="")
     assert 'type="range"' in certificate_page(found.certificate, saved.result, title="")
-
-
-def test_a_sample_outside_the_folder_is_named_from_there(folders, tmp_path, monkeypatch):
-    np.savez(tmp_path / "rows.npz", x=SAMPLE.x, y=SAMPLE.y)
-    monkeypatch.chdir(tmp_path)
-    saved = folders["split"][0].save_to("here", data="rows.npz")
-    assert saved.result["verify_needs"] == ["../rows.npz"]
-    assert "<code>../rows.npz</code>" in (tmp_path / "here" / "report.html").read_text()
-    assert verify(shlex.split(saved.result["verify"])[1:]) == 0
-    monkeypatch.chdir(tmp_path / "here")
-    assert verify(shlex.split(saved.result["verify_here"])[1:]) == 0
 
 
 @pytest.mark.parametrize("name", ["message", "picks", "split"])

@@ -73,17 +73,13 @@ def test_settings_and_result_say_what_was_asked_and_found(tmp_path):
         assert np.array_equal(weights[name], tensor.numpy())
 
 
-def test_a_sample_that_the_verifier_finds_is_not_copied(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.savez(tmp_path / "rows.npz", x=SAMPLE.x, y=SAMPLE.y)
-    found = certified()
-    known = found.save_to(tmp_path / "known", data=str(tmp_path / "rows.npz"))
-    assert not (tmp_path / "known" / "sample.npz").exists()
-    assert str(tmp_path / "rows.npz") in known.result["verify"]
-    unknown = found.save_to(tmp_path / "unknown", data="some.module:factory", weights="model.safetensors")
-    assert (tmp_path / "unknown" / "sample.npz").exists()
-    assert (tmp_path / "unknown" / "model.safetensors").exists()
+def test_the_sample_is_in_the_folder_unless_the_verifier_knows_its_name(tmp_path):
+    unknown = certified().save_to(tmp_path / "a", data="some.module:factory", weights="model.safetensors")
+    assert (tmp_path / "a" / "sample.npz").exists()
+    assert (tmp_path / "a" / "model.safetensors").exists()
     assert "some.module:factory" not in unknown.result["verify"]
+    assert "--data digits" in certified().save_to(tmp_path / "b", data="digits").result["verify"]
+    assert not (tmp_path / "b" / "sample.npz").exists()
 
 
 def places_in(folder, *places):
@@ -109,9 +105,9 @@ def test_no_file_of_a_folder_says_where_it_was_made(name, is_here, tmp_path, mon
     data = str(work / "data" / "rows.npz")
     settings = {"model": "linear", "data": data, "weights": [str(home / "f.safetensors")]}
     found = certified(**CASES[name][0])
-    saved = found.save_to(work / "out", settings=settings, data=data, data_folder=home / "sets")
+    saved = found.save_to(work / "out", settings=settings, data=data)
     assert places_in(saved.folder, tmp_path, "elfriede") == []
-    assert (work / "out" / "sample.npz").exists() is not is_here  # what cannot be named is copied
+    assert (work / "out" / "sample.npz").exists()
     monkeypatch.chdir(saved.folder)
     _, *asked = shlex.split(saved.result["verify_here"])
     assert verify(asked) == 0
@@ -149,7 +145,6 @@ def test_a_folder_is_verified_from_elsewhere_and_needs_nothing_besides(method, t
     monkeypatch.chdir("/")
     assert verify([str(moved)]) == 0
     asked = json.loads((moved / "result.json").read_text())
-    assert asked["verify_needs"] == []
     assert verify_folder(moved, options_of(moved, asked))["verdict"] == "ACCEPT"
     assert (moved / "scores.safetensors").exists() is (method == "scores")
     assert (moved / "picks.csv").exists() is (method == "picks")
