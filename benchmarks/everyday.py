@@ -135,7 +135,7 @@ def measure(name: str, draw: int) -> dict[str, Any]:
     began = time.process_time()
     found = certify(whole.select(rows, role="train"))
     seconds = time.process_time() - began
-    held = next(each for each in found.routes if each.name == "hold-out")
+    held = next(each for each in found.offers if each["name"] == "hold-out")
     inputs, learned = inputs_of(drawn, whole), rows[: 4 * drawn.n // 5]
     at = inputs.iloc.__getitem__ if hasattr(inputs, "iloc") else inputs.__getitem__
     began = time.process_time()
@@ -152,9 +152,9 @@ def measure(name: str, draw: int) -> dict[str, Any]:
         "bits": found.certificate.message.bits,
         "bound": found.bound,
         "error": error_of(found, whole, others),
-        "held_out": held.bound,
+        "held_out": held["bound"],
         "seconds": seconds,
-        "says": next(each.price for each in found.routes if each.is_issued),
+        "says": next(each["price"] for each in found.offers if each["is_issued"]),
         "rival": bound,
         "rival_error": float((rival.predict(at(others)) != whole.y[others]).mean()),
         "rival_seconds": rival_seconds,

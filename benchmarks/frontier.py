@@ -14,10 +14,9 @@ from pathlib import Path
 import torch
 
 import codebound as cb
-from codebound.certificate.assessment import assess
-from codebound.certificate.evaluate import count_errors
-from codebound.certificate.outcome import NetworkOutcome
-from codebound.certificate.task import Task
+from codebound.certificate.offers import assess, network_outcome
+from codebound.request import Task
+from codebound.sample.losses import WRONG
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
@@ -47,7 +46,7 @@ def measure() -> list[dict[str, float]]:
             name: best_tensor_code(each.integers.numpy(), step=0, strides=(8,))
             for name, each in found.items()
         }
-        outcome = NetworkOutcome.of(Message(task.options, chain, codes), task)
+        outcome = network_outcome(Message(task.options, chain, codes), task)
         proved = assess(outcome, task)
         rows.append(
             {
@@ -55,7 +54,7 @@ def measure() -> list[dict[str, float]]:
                 "bits": proved.bits.length,
                 "certified error": proved.bound,
                 "training error": proved.tally.errors / sample.n,
-                "test error": count_errors(outcome.network, test.on("cpu")) / test.n,
+                "test error": (outcome.count_losses(test, WRONG) or 0) / test.n,
             }
         )
         print("  ".join(f"{key} {value:.4g}" for key, value in rows[-1].items()))

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from codebound.certificate.assessment import issue
-from codebound.certificate.task import Task
+from codebound.certificate.offers import issue
 from codebound.methods.search import Search, run
+from codebound.request import Task
 from codebound.sample.dataset import Sample, Scaling
 from codebound_verify import verify
 

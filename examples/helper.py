@@ -37,13 +37,13 @@ def make(first: cb.Sample) -> nn.Module:
 
 
 def main() -> None:
-    """Certifies, shows the routes side by side, and runs g on stored inputs."""
+    """Certifies, shows the offers side by side, and runs g on stored inputs."""
     parts = cb.split(cb.load_sample("digits"), {"train": 0.8, "test": 0.2})
     sample, test = parts["train"], parts["test"]
     found = cb.certify(sample, test=test, known=cb.Known(share=0.5, helper=make), run=cb.Run(effort="quick"))
     print(found)
-    for route in found.routes:
-        print(f"  {route.name}: {percent(route.bound)} ({route.price})")
+    for offer in found.offers:
+        print(f"  {offer['name']}: {percent(offer['bound'])} ({offer['price']})")
     stored = torch.from_numpy(test.x[:8])
     print(found.classifier(stored).argmax(dim=1).tolist(), test.y[:8].tolist())
     with tempfile.TemporaryDirectory() as folder:

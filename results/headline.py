@@ -26,7 +26,7 @@ from records import FILES, made_with, verify, write_record
 
 from codebound.bounds.occam import occam_kl
 from codebound.bounds.risk import OccamFacts
-from codebound.certificate.task import Options
+from codebound.known.messages import Options
 from codebound.sample.load import load_sample
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -158,9 +158,8 @@ def train(name: str, out: Path, changes: dict[str, float]) -> None:
 
 def certify(name: str, runs: list[dict[str, Any]]) -> None:
     """Certifies the best of the runs, and keeps certificate and record in this folder."""
-    from codebound.certificate.assessment import assess, draft
-    from codebound.certificate.outcome import NetworkOutcome
-    from codebound.certificate.task import Task
+    from codebound.certificate.offers import assess, draft, network_outcome
+    from codebound.request import Task
     from codebound.sample.losses import WRONG
 
     recipe, best = RECIPES[name], min(runs, key=lambda each: float(each["estimated_bound"]))
@@ -169,7 +168,7 @@ def certify(name: str, runs: list[dict[str, Any]]) -> None:
     plan = SubspaceSettings(**best["plan"])
     task = Task(sample=sample, delta=DELTA)
     message = _message(chain, plan, np.array(best["integers"], np.int32))
-    outcome = NetworkOutcome.of(message.with_options(task.options), task)
+    outcome = network_outcome(message.with_options(task.options), task)
     waiting = draft(assess(outcome, task), task).save(FILES / f"{name}.new.cbound")
     used = verify(waiting, recipe.data)
     waiting.replace(FILES / f"{name}.cbound")

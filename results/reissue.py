@@ -28,11 +28,12 @@ import numpy as np
 from records import FILES, HERE, made_with, verify, write_record
 from safetensors.numpy import load_file, save_file
 
-from codebound.certificate.assessment import Offer, assess, draft
+from codebound.bits.plain_code import RULES
 from codebound.certificate.file import MAGIC, PAGE, VERSION, Certificate
-from codebound.certificate.outcome import NetworkOutcome, RuleOutcome, TableOutcome
-from codebound.certificate.task import KnownTensors, Options, Task
+from codebound.certificate.offers import Offer, assess, draft, network_outcome
+from codebound.known.messages import KnownTensors, Options
 from codebound.methods.search import Search, run
+from codebound.request import Task
 from codebound.run.errors import FormatError
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.dataset import Made
@@ -135,10 +136,10 @@ def count_anew(name: str, said: Mapping[str, Any], device: str) -> tuple[Offer, 
             task = Task(sample=sample, delta=DELTA, base=KnownTensors(made, tensors))
         chain = Chain(sample.input_shape, made_of(said["operations"]))
         message = Message(Options(None, base.exists(), task.options.setting), chain, made_of(said["codes"]))
-        return assess(NetworkOutcome.of(message, task, progress=tell), task), task
+        return assess(network_outcome(message, task, progress=tell), task), task
     found = run(Search(task, "standard", device=device, progress=tell), way)
-    if isinstance(found.outcome, TableOutcome):
-        save_file(found.outcome.table.arrays, FILES / f"{name}.scores.safetensors")
+    if found.outcome.is_recounted:
+        save_file(found.outcome.made.arrays, FILES / f"{name}.scores.safetensors")
     return found, task
 
 
@@ -189,8 +190,8 @@ def reissue(name: str, old: Path, device: str) -> None:
                 "says": found.outcome.says,
                 **made_with(device),
             }
-            if isinstance(found.outcome, RuleOutcome):
-                more["rule"] = repr(found.outcome.learned.rule)
+            if found.outcome.form in RULES:
+                more["rule"] = repr(found.outcome.made.rule)
             if data != "digits":
                 test_errors = found.outcome.count_losses(load_sample(data, role="test"), WRONG)
         used = verify(waiting, data)

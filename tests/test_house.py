@@ -70,7 +70,7 @@ PLACES = {
 MOST_CODE = 60
 """Lines of code from which on a module has logic of its own, and a test in its place."""
 ELSEWHERE = {
-    "codebound.known.score_tables": "unit/certificate/test_assessment.py",
+    "codebound.known.score_tables": "unit/certificate/test_offers.py",
     # what every code of tensors and every table goes through
     "codebound_networks.codes.arithmetic": "contract/test_tensor_codes.py",
     # a second program, an exact number or an attacker says more about it than a test by itself
@@ -82,6 +82,8 @@ ELSEWHERE = {
     "codebound_verify.holdout.ledger": "attack/test_ledgers.py",
     "codebound_verify.holdout.results": "contract/test_ledgers_agree.py",
     # one test for all who use it
+    "codebound.known.messages": "contract/test_operations.py",
+    "codebound.known.share_scores": "unit/methods/test_inputs.py",
     "codebound.cli.actions": "unit/cli/test_options.py",
     "codebound.sample.formats.texts": "unit/known/test_encoder.py",
     "codebound.audit.dossier": "unit/cli/test_audit.py",

@@ -20,8 +20,7 @@ from codebound.bounds.risk import OccamFacts, RiskBound
 from codebound.certificate.file import PAGE as OWN
 from codebound.certificate.verification import verify
 from codebound.certification import certify
-from codebound.methods.registry import METHODS, Method
-from codebound.methods.search import UnsuitedError
+from codebound.methods.search import METHODS, Method, UnsuitedError
 from codebound.request import Claim, Run
 from codebound.run.errors import CertificateError, UsageError
 from codebound.run.extensions import Verb, find_extensions
@@ -176,12 +175,12 @@ def test_a_compressor_is_a_class_and_a_line(monkeypatch, digits):
 
 
 TOY_METHOD = """
-from codebound.certificate.outcome import RuleOutcome
+from codebound.certificate.offers import rule_outcome
 from codebound.learn.picking import usual_split
 
 def propose(search):
     sample = search.task.arranged
-    search.offer(RuleOutcome(usual_split(sample), sample))
+    search.offer(rule_outcome(usual_split(sample), sample))
 """
 
 

@@ -1,4 +1,15 @@
-"""``certify``: from labelled examples to a certificate that a second program accepted."""
+"""The story: ``certify`` makes a classifier of labelled examples, and a certificate of its error.
+
+1. A request says what is fixed before: the sample, what is ``Known``, and the ``Claim``. A ``Task`` is that,
+   prepared (``request.py``); what a network, a learner or a helper adds is put in by ``methods/inputs.py``.
+2. Methods offer outcomes to a ``Search``; the best of each is kept, whatever ends it (``methods/search.py``).
+3. The best offer that the second program accepts is issued; the next best where it refuses one
+   (``certificate/offers.py``).
+
+Between a learner and the file there are four records: what was learned (``Learned``, a ``ScoreTable``, or the
+message of a network), the ``Outcome`` that says how it is coded and judged, the ``Offer`` with its counts and
+its bound, and the ``Certificate``. The ``Result`` is a certificate with what belongs beside it.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +22,13 @@ import numpy as np
 
 from codebound.bounds.held_out import holdout
 from codebound.bounds.risk import HoldoutFacts, check_delta
-from codebound.certificate.assessment import Offer, bound_classes, issue, recount
 from codebound.certificate.evaluate import collect_answers, count_differences, count_errors
-from codebound.certificate.task import AboutF, Task, require_test_set
+from codebound.certificate.offers import assess, bound_classes, issue
 from codebound.known.provenance import UNKNOWN, Origin, origin_of, remember
-from codebound.methods.inputs import (
-    add_known,
-    check_method,
-    describe_own_message,
-    explain_no_scores,
-    read_network,
-)
-from codebound.methods.registry import find_method
-from codebound.methods.search import Refusal, Search, list_routes, refusal_error
+from codebound.methods.search import Search, find_method, list_offers, refusal_error
 from codebound.methods.search import run as search_by
 from codebound.report.folder import Result
-from codebound.request import ERROR, NOTHING, USUAL_RUN, Claim, Known, Run
+from codebound.request import ERROR, NOTHING, USUAL_RUN, Claim, Known, Run, Task, require_like
 from codebound.run.device import resolve_device
 from codebound.run.errors import CertificateError, CodeboundError, RefusedError
 from codebound.run.progress import open_bar
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
     from codebound.bounds.risk import RiskBound, Subject
     from codebound.certificate.file import Certificate
+    from codebound.certificate.offers import Offer
+    from codebound.known.messages import AbstractOriginal
     from codebound.run.job import Engine
     from codebound.sample.dataset import Sample
 
@@ -84,38 +88,38 @@ def certify(
         >>> found.method  # a share is learned from, and nothing picked
         'split'
     """
-    check_method(method, known, learner)
     delta = check_delta(delta)
     with open_bar("certify") if run.progress is None else nullcontext(run.progress) as progress:
         began, place = time.perf_counter(), resolve_device(run.device)
         sample, test, claim = _read_samples(data, test, claim)
         question = parse_question(claim.loss, claim.on, classes=sample.classes)
-        module, given = read_network(network, known, sample, claim=claim, method=method)
-        f = given.original
-        held = sample.on("cpu")  # whoever asks for it later gets the same
-        original_errors = None if f is None else count_errors(f.build(), held, engine=run.engine)
-        task = Task(
-            sample=sample,
-            delta=delta,
-            design=claim.design,
-            tables=known.tables,
-            original=given.coded,
-            base=given.known,
-            about_f=AboutF(claim.unlabelled, claim.input_range) if claim.is_about_network else None,
-        )
-        task = add_known(task, known, learner, given, method=method, device=place, progress=progress)
+        task = Task(sample=sample, delta=delta, design=claim.design, tables=known.tables)
+        module = f = original_errors = None
+        origin, notes = UNKNOWN if known.trained_on is None else Origin(known.trained_on), []
+        if known.is_made or claim.is_about_network or network is not None or learner is not None:
+            from codebound.methods.inputs import add_known
+
+            task, given = add_known(
+                task, network, learner, known, claim=claim, method=method, device=place, progress=progress
+            )
+            module, f, notes = given.module, given.original, [*given.notes]
+            held = task.sample.on("cpu")  # whoever asks for it later gets the same
+            original_errors = None if f is None else count_errors(f.build(), held, engine=run.engine)
+            if module is not None and known.trained_on is None:
+                origin = origin_of(module)
+
         seed = whole("seed", run.seed)
         search = Search(task, run.effort, seed=seed, device=place, engine=run.engine, progress=progress)
         search_by(search, method, minutes=run.minutes)
-        task, offers = _answer(question, claim.assurance, search)
-        certificate, issued = _issue_best(offers, task, search)
-        origin = UNKNOWN if module is None else origin_of(module)
-        if known.trained_on is not None:
-            origin = Origin(known.trained_on)
-        notes, is_new = given.notes, known.base is None and find_method(issued.method).is_own
-        if f is not None and is_new and method == "auto" and not task.is_about_f:
-            costs = describe_own_message(f, sample, delta=delta, bound=issued.bound)
-            notes += (costs, explain_no_scores(origin, sample))
+
+        offers = _answer(question, claim.assurance, search)
+        certificate, issued = _issue_best(offers, search)
+        task = search.task
+        if f is not None and method == "auto" and not task.is_about_f:
+            from codebound.methods.inputs import explain_unused
+
+            if known.base is None and find_method(issued.method).is_own:
+                notes += explain_unused(given, origin, sample, delta=delta, bound=issued.bound)
         tested = {} if test is None else _test(issued, task, test, f, run.engine)  # before g is in float32
         effort = {"effort": run.effort} if run.minutes is None else {"minutes": run.minutes}
         return Result(
@@ -143,9 +147,9 @@ def certify(
             is_out_of_time=search.is_out_of_time,
             seconds=time.perf_counter() - began,
             by_class=bound_classes(issued, task) if claim.by_class else (),
-            routes=list_routes(offers, issued, delta=delta),
+            offers=list_offers(offers, issued, delta=delta),
             refusals=tuple(search.refusals),
-            notes=notes,
+            notes=tuple(notes),
             **tested,
         )
 
@@ -156,29 +160,49 @@ def _read_samples(data: Any, test: Any, claim: Claim) -> tuple[Sample, Sample | 
     require_certifiable(sample)
     if test is not None:
         test = as_dataset(test, role="test", like=sample)
-        require_test_set(test, sample)
+        require_like("test", test, sample)
     if claim.unlabelled is not None:
         claim = replace(claim, unlabelled=as_dataset(claim.unlabelled, role="unlabelled", like=sample))
     return sample, test, claim
 
 
-def _answer(question: Question, assurance: str, search: Search) -> tuple[Task, list[Offer]]:
+def _answer(question: Question, assurance: str, search: Search) -> list[Offer]:
     """The offers for the question that was asked: classifiers are chosen by plain errors, whatever it is.
 
     Raises:
         CertificateError: The scores of all of them are declared, and the claim has to be replayed.
+        CodeboundError: The question can be asked of none of them; the reason is that of the best.
     """
-    task, offers = search.task, search.offers
-    if question not in (task.question, Question()):
-        task = replace(task, question=question)
-        offers = _recount_all(offers, task)
+    offers = search.offers
+    if question not in (search.task.question, Question()):
+        search.task = replace(search.task, question=question)
+        found: list[Offer] = []
+        reasons = []
+        for offer in offers:
+            try:
+                found.append(assess(offer.outcome, search.task, method=offer.method))
+            except CodeboundError as reason:  # noqa: PERF203
+                reasons.append(reason)
+        if not found:
+            raise reasons[0]
+        offers = sorted(found, key=lambda each: each.rank)
     offers = [each for each in offers if assurance == "any" or not each.outcome.is_recounted]
     if not offers:
         raise CertificateError(
             "no classifier was found that the second program makes by itself: those that were found have "
             "declared scores. Take another method, or any assurance."
         )
-    return task, offers
+    return offers
+
+
+def _issue_best(offers: list[Offer], search: Search) -> tuple[Certificate, Offer]:
+    """The first certificate, of those offered in their order, that the second program accepts."""
+    for offer in offers:
+        try:
+            return issue(offer, search.task, progress=search.progress), offer
+        except RefusedError as error:  # noqa: PERF203
+            search.refuse(offer, error.reasons)
+    raise refusal_error(search.refusals)
 
 
 def _release(issued: Offer, task: Task, origin: Origin) -> nn.Module | None:
@@ -200,65 +224,34 @@ def _guess_rate(issued: Offer, task: Task) -> float | None:
     return 1.0 - float(np.bincount(labels).max()) / len(labels)
 
 
-def _recount_all(offers: list[Offer], task: Task) -> list[Offer]:
-    """The offers that another question can be asked of, best first.
-
-    Raises:
-        CodeboundError: There are none; the reason is that of the best.
-    """
-    found, reasons = [], []
-    for offer in offers:
-        try:
-            found.append(recount(offer, task))
-        except CodeboundError as reason:  # noqa: PERF203
-            reasons.append(reason)
-    if not found:
-        raise reasons[0]
-    return sorted(found, key=lambda each: each.rank)
-
-
-def _issue_best(offers: list[Offer], task: Task, search: Search) -> tuple[Certificate, Offer]:
-    """The first certificate, of those offered in their order, that the second program accepts."""
-    for offer in offers:
-        try:
-            return issue(offer, task, progress=search.progress), offer
-        except RefusedError as error:  # noqa: PERF203
-            search.refusals.append(Refusal.of(offer, error.reasons))
-    raise refusal_error(search.refusals)
-
-
 def _test(
-    issued: Offer, task: Task, test_set: Sample, original: Any, engine: Engine | None
+    issued: Offer, task: Task, test_set: Sample, original: AbstractOriginal | None, engine: Engine | None
 ) -> dict[str, Any]:
     """Evaluate g, and f beside it, on a test sample; each result is an attribute of ``Result``."""
-    tested: dict[str, Any] = {
-        "holdout": _bound_by_test(issued, task, test_set, engine),
-        "copies": cross_duplicates(task.sample, test_set).count,
-    }
-    if original is None or not task.question.is_plain or task.is_about_f:
-        return tested
-    outcome = issued.outcome
-    of_f = collect_answers(original.build(), test_set.on("cpu"))
-    facts = HoldoutFacts(errors=of_f.errors, n=test_set.n, delta=task.delta)
-    tested["holdout_f"] = holdout(replace(facts, classes=test_set.classes, subject="f"))
-    if not tested["copies"] and outcome.classifier is not None:
-        differ = count_differences(of_f, outcome.classifier, test_set, takes_stored=outcome.takes_stored)
-        tested["disagreement"] = replace(facts, errors=differ)
-    return tested
-
-
-def _bound_by_test(issued: Offer, task: Task, test_set: Sample, engine: Engine | None) -> RiskBound | None:
-    """Hold-out bound of the certified classifier on fresh data; None where only its scores are known."""
-    loss = task.question.loss
-    tested = possible_examples(loss, test_set)
+    outcome, question = issued.outcome, task.question
+    about = possible_examples(question.loss, test_set)
     subject: Subject = "f" if task.is_about_f else "g"
     if task.is_about_f:
-        errors: int | None = count_errors(task.f.build(), tested.on("cpu"), loss=loss, engine=engine)
+        errors: int | None = count_errors(task.f.build(), about.on("cpu"), loss=question.loss, engine=engine)
     else:
-        errors = issued.outcome.count_losses(tested, loss)
-    if errors is None:
-        return None
-    facts = HoldoutFacts(
-        errors=errors, n=tested.n, delta=task.delta, classes=task.sample.classes, subject=subject
-    )
-    return holdout(facts)
+        errors = outcome.count_losses(about, question.loss)
+
+    def bound(errors: int, n: int, subject: Subject) -> RiskBound:
+        facts = HoldoutFacts(
+            errors=errors, n=n, delta=task.delta, classes=task.sample.classes, subject=subject
+        )
+        return holdout(facts)
+
+    copies = cross_duplicates(task.sample, test_set).count
+    tested: dict[str, Any] = {
+        "holdout": None if errors is None else bound(errors, about.n, subject),
+        "copies": copies,
+    }
+    if original is None or not question.is_plain or task.is_about_f:
+        return tested
+    of_f = collect_answers(original.build(), test_set.on("cpu"))
+    tested["holdout_f"] = bound(of_f.errors, test_set.n, "f")
+    if not copies and outcome.classifier is not None:
+        differ = count_differences(of_f, outcome.classifier, test_set, takes_stored=outcome.takes_stored)
+        tested["disagreement"] = HoldoutFacts(errors=differ, n=test_set.n, delta=task.delta)
+    return tested

@@ -1,6 +1,6 @@
 """Verbs, methods, readers and forms for the entry point group ``codebound.extensions``."""
 
-from codebound.methods.registry import Method
+from codebound.methods.search import Method
 from codebound.run.extensions import NETWORKS, Verb
 
 VERBS = {

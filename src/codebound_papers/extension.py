@@ -1,6 +1,6 @@
 """Parts that the papers add to ``codebound``. The entry point group ``codebound.extensions`` finds them."""
 
-from codebound.methods.registry import Method
+from codebound.methods.search import Method
 from codebound.run.extensions import NETWORKS, Verb
 from codebound_papers.compress.catalogue import COMPRESSORS
 

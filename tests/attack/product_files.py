@@ -32,7 +32,7 @@ from codebound.sample.order import Design
 from codebound.sample.questions import Question, parse_question
 
 if TYPE_CHECKING:
-    from codebound.certificate.task import Task
+    from codebound.request import Task
     from codebound.sample.dataset import Sample
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_wine
 
-from codebound.certificate import assessment
+from codebound.certificate import offers
 from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.known.score_tables import ScoreTable
@@ -53,7 +53,7 @@ def test_digits_in_any_array_are_the_ones_that_the_format_was_developed_on(given
 
 
 def test_no_file_is_issued_that_the_verifier_contradicts(monkeypatch):
-    monkeypatch.setattr(assessment, "development_sample", lambda *_: "")
+    monkeypatch.setattr(offers, "development_sample", lambda *_: "")
     with pytest.raises(CertificateError, match=r"developed on the sample.*would not say it"):
         certify((X, Y), method="split", run=Run(effort="quick"))
 

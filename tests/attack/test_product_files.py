@@ -9,8 +9,8 @@ from file_writer import check_file, container, put
 from format.test_mutations import sealed
 
 from codebound.bits.plain_code import FORMS
-from codebound.certificate.assessment import assess, draft
 from codebound.certificate.file import Certificate
+from codebound.certificate.offers import assess, draft
 from codebound.run.errors import FormatError
 from codebound_verify.__main__ import main as second
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from codebound.certification import certify
-from codebound.methods.registry import Method
+from codebound.methods.search import Method
 from codebound.request import Run
 from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound.run.extensions import find_extensions

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.certificate.task import Options
+from codebound.known.messages import Options
 from codebound.run.errors import ModelError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.from_module import chain_of

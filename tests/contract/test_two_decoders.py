@@ -10,7 +10,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from worlds.messages import chains, codes, static_code, subspaces
 
-from codebound.certificate.task import Options, Setting
+from codebound.known.messages import Options, Setting
 from codebound.run.errors import CodeboundError
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.dataset import Scaling

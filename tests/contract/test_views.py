@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode
-from codebound.certificate.outcome import NetworkOutcome
-from codebound.certificate.task import Task
+from codebound.certificate.offers import assess, issue, network_outcome
 from codebound.certificate.verification import verify
+from codebound.request import Task
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain
@@ -44,11 +43,11 @@ def test_it_saves_decodes_and_counts_the_same(kind, front, scaling, tmp_path):
     message = Message(task.options, chain, Subspace(best_tensor_code(integers, step=0), 2, 0, True, 0))
     again = decode_message(message.encode()[0], input_shape=(channels, 8, 8))
     assert again.chain == chain
-    outcome = NetworkOutcome.of(message, task)
+    outcome = network_outcome(message, task)
     found = assess(outcome, task)
     path = issue(found, task).save(tmp_path / "g.cbound")
     network = decode(path)
-    states = network.state_dict(), outcome.network.state_dict()
+    states = network.state_dict(), outcome.classifier.state_dict()
     assert all(torch.equal(states[0][name], value) for name, value in states[1].items())
     verdict = verify(path, sample)
     assert verdict.is_accepted, verdict

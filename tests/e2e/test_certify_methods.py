@@ -13,8 +13,7 @@ from codebound.certificate.decoding import decode
 from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.cli.main import app
-from codebound.methods.registry import list_methods
-from codebound.methods.search import UnsuitedError
+from codebound.methods.search import UnsuitedError, list_methods
 from codebound.request import Claim, Known, Run
 from codebound.run.errors import CertificateError
 from codebound.sample.load import load_sample
@@ -163,8 +162,9 @@ def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkey
 
 def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
     """A base near f: what is coded is small, and decodes to about f."""
-    from codebound.certificate.task import KnownTensors, Task
+    from codebound.known.messages import KnownTensors
     from codebound.methods.search import Search, run
+    from codebound.request import Task
     from codebound.sample.dataset import Made
     from codebound_networks.chains.original import Original
 

@@ -7,7 +7,7 @@ import pytest
 from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
-from codebound.methods.registry import list_methods
+from codebound.methods.search import list_methods
 from codebound.request import Run
 from codebound.run.errors import CertificateError, ModelError
 from codebound.sample.arrays import from_arrays

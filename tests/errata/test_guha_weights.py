@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from codebound.bits.stream import Stream
-from codebound.certificate.task import Options
+from codebound.known.messages import Options
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode
 from codebound_networks.chains.operations import Linear

@@ -12,8 +12,7 @@ from worlds.samples import clouds, written_clusters
 from codebound.bits.plain_code import SPLIT, USUAL_SPLIT
 from codebound.certificate.verification import verify
 from codebound.certification import certify
-from codebound.methods.registry import METHODS
-from codebound.methods.search import Search
+from codebound.methods.search import METHODS, Search
 from codebound.request import Claim, Known, Run
 from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.sample.arrays import from_arrays

@@ -15,13 +15,12 @@ import torch
 from scipy.stats import binom
 
 from codebound.bits.plain_code import PICKS
-from codebound.certificate.assessment import Offer, assess, recount
-from codebound.certificate.outcome import RuleOutcome
-from codebound.certificate.task import Task
+from codebound.certificate.offers import Offer, assess, rule_outcome
 from codebound.known.score_tables import ScoreTable
 from codebound.learn.picking import carry_out
 from codebound.learn.rule import Rule
 from codebound.methods.search import Search, run
+from codebound.request import Task
 from codebound.sample.arrays import from_arrays
 from codebound.sample.counting import Term
 from codebound.sample.dataset import Sample
@@ -90,7 +89,7 @@ def searched(
     found = run(Search(task, effort), method)
     if question is not None:
         task = replace(task, question=question)
-        found = recount(found, task)
+        found = assess(found.outcome, task)
     return found, task
 
 
@@ -297,7 +296,9 @@ def test_picks_that_are_taken_out_are_caught():
     for seed in range(40):
         task = Task(sample=rows(400, seed).sample, delta=DELTA)
         rule = Rule(gamma_index=4, ridge_index=4, score_index=3, batch=5, rounds=54)
-        found = assess(RuleOutcome(carry_out(rule, task.arranged, form=PICKS, first=10), task.arranged), task)
+        found = assess(
+            rule_outcome(carry_out(rule, task.arranged, form=PICKS, first=10), task.arranged), task
+        )
         for place, values in enumerate((plain, unpicked)):
             limits, risks = values(found, task)
             missed[place] += limits[0] < risks[0]

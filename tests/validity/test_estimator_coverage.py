@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from worlds import rates
 
 import codebound
-from codebound.certificate.assessment import Offer
+from codebound.certificate.offers import Offer
 from codebound.sample.counting import Term
 
 N, CELLS, DELTA = 60, 30, 0.2

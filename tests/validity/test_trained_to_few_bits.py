@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.certificate.assessment import assess
-from codebound.certificate.outcome import NetworkOutcome
-from codebound.certificate.task import Task
+from codebound.certificate.offers import assess, network_outcome
 from codebound.certification import certify
+from codebound.request import Task
 from codebound.sample.arrays import from_arrays
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -35,7 +34,7 @@ def bound_on_random_labels(seed: int, *, paid: bool) -> float:
     integers = train_in_subspace(Features.of(learner, sample.on("cpu")), plan)
     code = Subspace(best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, 0)
     task = Task(sample=sample, delta=0.05)
-    found = assess(NetworkOutcome.of(Message(task.options, CHAIN, code), task), task)
+    found = assess(network_outcome(Message(task.options, CHAIN, code), task), task)
     return found.bound if paid else found.tally.errors / sample.n
 
 

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from codebound.bits.plain_code import FIRST_TABLE, USUAL_SPLIT
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import OccamFacts
-from codebound.certificate.assessment import Offer
-from codebound.certificate.task import KnownTensors, Task
+from codebound.certificate.offers import Offer
+from codebound.known.messages import KnownTensors
 from codebound.methods.search import Search
+from codebound.request import Task
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Made, Scaling
@@ -68,5 +70,10 @@ def known(*, errors: int, code_bits: int, n: int = 150) -> Offer:
 def offer_of(bound: float, *, is_recounted: bool = False, method: str = "split") -> Offer:
     """An offer of which only its bound, and who repeats it, is known."""
     rest: Any = dict.fromkeys(each.name for each in fields(Offer))
-    rest |= {"bits": SimpleNamespace(length=1), "outcome": SimpleNamespace(is_recounted=is_recounted)}
+    rest |= {
+        "bits": SimpleNamespace(length=1),
+        "outcome": SimpleNamespace(
+            is_recounted=is_recounted, form=FIRST_TABLE if is_recounted else USUAL_SPLIT
+        ),
+    }
     return Offer(**rest | {"bound": bound, "is_vacuous": False, "method": method})

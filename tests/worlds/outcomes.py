@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, SPLIT, TABLE, USUAL_SPLIT, TableChoice
-from codebound.certificate.assessment import assess, issue
-from codebound.certificate.outcome import NetworkOutcome, RuleOutcome, TableOutcome
-from codebound.certificate.task import Task
+from codebound.certificate.offers import assess, issue, network_outcome, rule_outcome, table_outcome
 from codebound.known.score_tables import ScoreTable
 from codebound.learn.picking import carry_out, usual_split
 from codebound.learn.rule import Rule
+from codebound.request import Task
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Linear
@@ -44,17 +43,17 @@ def outcome(form, task):
     """The outcome of a form: a fixed one, good or not."""
     if form in (FIRST_TABLE, TABLE):
         choice = TableChoice() if form == FIRST_TABLE else TableChoice(2, 11, (1, 0, -1))
-        return TableOutcome(choice, task.tables[choice.table - 1])
+        return table_outcome(choice, task.tables[choice.table - 1], task.sample)
     if form == NETWORK:
-        return NetworkOutcome.of(Message(replace(task.options, theta_index=None), CHAIN, CODES), task)
+        return network_outcome(Message(replace(task.options, theta_index=None), CHAIN, CODES), task)
     if form == USUAL_SPLIT:
-        return RuleOutcome(usual_split(task.arranged), task.arranged)
+        return rule_outcome(usual_split(task.arranged), task.arranged)
     rule, first = (
         (Rule(batch=2, rounds=3), 30)
         if form == PICKS
         else (Rule(gamma_index=6), 3 * task.arranged.units // 10)
     )
-    return RuleOutcome(carry_out(rule, task.arranged, form=form, first=first), task.arranged)
+    return rule_outcome(carry_out(rule, task.arranged, form=form, first=first), task.arranged)
 
 
 def issued(form, **given):

@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE, options_of
-from codebound.known.learners import learn_scores, load_learner
+from codebound.known.learners import load_learner
 from codebound.known.score_tables import Scaled, run_on
-from codebound.methods.inputs import scores_of_helper
+from codebound.known.share_scores import scores_of
 from codebound.report.folder import scores_name
 from codebound.run.errors import CertificateError, UsageError
 from codebound.run.extensions import reader
 from codebound.run.files import read_json
-from codebound.run.progress import silent
 from codebound.run.tensor_files import load_weights
 from codebound.sample.dataset import arrays_sha256
 from codebound.sample.load import load_sample
@@ -90,10 +88,7 @@ def _learn_again(certificate: Certificate, sample: Sample, options: Mapping[str,
     if facts.clusters is not None:
         raise UsageError("the share of a sample of clusters cannot be learned from again here.")
     arranged = arrange(sample, Design(facts.order, facts.copies, facts.salt, facts.seal))
-    learner = load_learner(options["learner"], options["seed"])
-    if hasattr(learner, "fit"):
-        return learn_scores(learner, arranged, rows).scores
-    return scores_of_helper(learner, arranged, rows, device=torch.device("cpu"), progress=silent).scores
+    return scores_of(load_learner(options["learner"], options["seed"]), arranged, rows).scores
 
 
 def compare_scores(declared: NDArray[Any], found: NDArray[Any], *, by: str) -> Rescoring:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from codebound.certificate.task import AbstractMessage
     from codebound.known.encoder import Encoder
+    from codebound.known.messages import AbstractMessage
 
 
 def decode(

@@ -9,7 +9,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import REFUTED, Format, emit, listener, note
 from codebound.cli.options import RUN, option, start_engine
-from codebound.methods.registry import list_methods
+from codebound.methods.search import list_methods
 from codebound.report.templates import Table, tabulate
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool, verbose: bool = F
     Raises:
         typer.Exit: With status 3, after all is printed, where test data refute the certificate.
     """
-    from codebound.report.html import class_rows, route_rows
+    from codebound.report.html import class_rows, offer_rows
     from codebound.report.summary import closing_lines, result_rows, skipped_lines
     from codebound.sample.caveats import DEVELOPED
 
@@ -82,8 +82,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool, verbose: bool = F
     tables = [tabulate(("what", "value", "in words"), result_rows(result))]
     if "by_class" in result:
         tables.append(Table("Error on each class; all rows hold at once", class_rows(result)))
-    if verbose and "routes" in result:
-        tables.append(Table("", route_rows(result)))
+    if verbose and "offers" in result:
+        tables.append(Table("", offer_rows(result)))
     emit(result, output, tables, rows=[result])
     if output is Format.table and not quiet:
         said = [*result["notes"], *skipped_lines(result["methods_skipped"])] if verbose else []

@@ -128,7 +128,7 @@ class Biased(nn.Module):
         return scores.double() + self.biases
 
 
-def require_tables(tables: tuple[ScoreTable, ...], sample: Sample, known: int) -> None:
+def require_tables(tables: tuple[ScoreTable, ...], sample: Sample) -> None:
     """Refuses tables that are not of a sample, or were made from examples that count."""
     if len(tables) > MOST_TABLES:
         raise UsageError(f"at most {MOST_TABLES} tables of scores can be declared. Got {len(tables)}.")
@@ -139,7 +139,7 @@ def require_tables(tables: tuple[ScoreTable, ...], sample: Sample, known: int) -
             raise DataError(
                 f"the scores of {table.by} are of {len(table.scores)} examples, the sample has {sample.n}."
             )
-        if not 0 <= table.rows <= known:
+        if not 0 <= table.rows <= sample.n:
             raise UsageError(f"the scores of {table.by} were made from {table.rows} of the examples.")
         if sample.features is not None and table.rows < sample.features.rows:
             raise UsageError(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from codebound.bits.plain_code import PICKS
-from codebound.certificate.outcome import RuleOutcome
+from codebound.certificate.offers import rule_outcome
 from codebound.learn.features import FEATURES, RoomError, prepare
 from codebound.learn.kernels import memory_of
 from codebound.learn.patch_features import PatchFeatures
@@ -107,7 +107,7 @@ def propose_picks(search: Search) -> None:
 def _offer(learned: Learned, search: Search) -> float:
     """Hands over what was picked, and says its bound."""
     with finish_block():
-        assessed = search.offer(RuleOutcome(learned, search.task.arranged))
+        assessed = search.offer(rule_outcome(learned, search.task.arranged))
     _go_on_after(learned, search)
     return assessed.bound
 

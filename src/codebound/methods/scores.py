@@ -17,7 +17,7 @@ import torch
 from codebound import __version__
 from codebound.bits.plain_code import FIRST_TABLE, TableChoice
 from codebound.bounds.risk import count_of
-from codebound.certificate.outcome import TableOutcome
+from codebound.certificate.offers import table_outcome
 from codebound.known.learners import fit_known, score_all
 from codebound.known.score_tables import ScoreTable
 from codebound.known.usual_learners import Comparison, has_many_columns
@@ -53,7 +53,7 @@ def propose_scores(search: Search) -> None:
     if not task.tables:
         task.tables = (learn_table(search),)
     for place, table in enumerate(task.tables, start=1):
-        search.offer(TableOutcome(TableChoice(place), table))
+        search.offer(table_outcome(TableChoice(place), table, task.sample))
         _propose_biases(search, place, table)
 
 
@@ -171,15 +171,14 @@ def _estimate_seconds(learned: int, n: int, device: str | torch.device) -> float
 
 def _propose_biases(search: Search, place: int, table: ScoreTable) -> None:
     """Offer the biases of each unit that take away the most errors, one column after the other."""
-    arranged = search.task.arranged
-    counted = arranged.split(table.rows)[1]
-    scores, labels = table.scores[counted].astype(np.float64), search.task.sample.y[counted]
+    sample, counted = search.task.sample, search.task.arranged.split(table.rows)[1]
+    scores, labels = table.scores[counted].astype(np.float64), sample.y[counted]
     fewest = _count_errors(scores, labels)
     for exponent in _EXPONENTS[search.effort]:
         signs = _choose_signs(scores, labels, 2.0 ** (exponent - _BIAS))
         biased = scores + np.array(signs) * 2.0 ** (exponent - _BIAS)
         if any(signs) and _count_errors(biased, labels) < fewest:
-            search.offer(TableOutcome(TableChoice(place, exponent, signs), table))
+            search.offer(table_outcome(TableChoice(place, exponent, signs), table, sample))
 
 
 def _choose_signs(scores: NDArray[np.float64], labels: NDArray[np.int64], unit: float) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
-"""The search for the best certificate: methods propose messages, all are assessed, the best one is kept.
+"""The search for the best certificate: methods offer outcomes, all are assessed, the best of each is kept.
 
-What a search chose is inside the message, so looking further costs nothing but time. To add a method: write a
-function that calls ``Search.offer``, ``propose`` or ``consider``; ``package.module:function`` is its name, or
-one in ``methods/registry.py``.
+A method is a function of a ``Search``. It calls ``offer`` with outcomes, or ``propose`` with messages of
+networks. What it chose is inside the message, so looking further costs nothing but time. ``METHODS`` has ours
+in the order of ``auto``; ``package.module:function`` is the name of any other.
 """
 
 from __future__ import annotations
@@ -10,39 +10,118 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from codebound.bits.plain_code import RULES
-from codebound.bounds.occam import occam_kl
-from codebound.bounds.risk import OccamFacts, count_of, percent
-from codebound.certificate.assessment import assess
-from codebound.certificate.evaluate import estimate_error_rate
-from codebound.certificate.outcome import NetworkOutcome
-from codebound.certificate.task import NO_NETWORK
-from codebound.methods.registry import find_method, list_methods
-from codebound.request import Effort
-from codebound.run.errors import CertificateError, FormatError, ModelError, RefusedError
-from codebound.run.extensions import form_of
+from codebound.bounds.risk import count_of, percent
+from codebound.request import NO_NETWORK, Effort
+from codebound.run.errors import CertificateError, FormatError, ModelError, RefusedError, UsageError
+from codebound.run.extensions import find_extensions, form_of, import_named, resolve
 from codebound.run.progress import Progress, silent
 from codebound.sample.counting import Term
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Sequence
 
     import torch
 
     from codebound.bits.plain_code import Bits, Ledger
-    from codebound.certificate.assessment import Offer
-    from codebound.certificate.outcome import AbstractOutcome
-    from codebound.certificate.task import AbstractMessage, Task
+    from codebound.certificate.offers import Offer, Outcome
+    from codebound.known.messages import AbstractMessage
+    from codebound.request import Task
     from codebound.run.job import Engine
     from codebound.sample.dataset import DeviceData
 
-    Encoded = tuple[Bits, Ledger]
-
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
 HOLD_OUT = "hold-out"
+_FIRST_ANSWER = ("split", "picks")  # the quickest methods that say more than guessing
 _SHOWN_BYTES = 64  # of a message, which can be as large as a network
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to make classifiers.
+
+    Attributes:
+        sentence: What it does, in words.
+        function: What offers to a search, or where that is: ``"package.module:function"``.
+        is_own: Whether g is a network of its own, for which f is not looked at unless there is a base.
+        is_spare: Whether ``auto`` takes it only where nothing before says more than guessing, or at max.
+        needs_network: Whether it starts from f: ``auto`` leaves it out where there is none.
+    """
+
+    sentence: str
+    function: str | Callable[[Search], None]
+    is_own: bool = False
+    is_spare: bool = False
+    needs_network: bool = False
+
+
+METHODS = {
+    "split": Method(
+        "The usual learner on the usual share of the sample, counted on the rest: quick, and one bit.",
+        "codebound.methods.split:propose_split",
+        is_own=True,
+    ),
+    "picks": Method(
+        "A classifier learned in closed form from few picked examples; all others count.",
+        "codebound.methods.picks:propose_picks",
+        is_own=True,
+        is_spare=True,
+    ),
+    "scores": Method(
+        "Scores that were made without the counted examples, and are declared: two bits.",
+        "codebound.methods.scores:propose_scores",
+        is_own=True,
+    ),
+}
+"""Our own, the strongest for their time first: the later ones end early where they have no chance."""
+
+
+def list_methods() -> dict[str, Method]:
+    """All methods, in the order in which ``auto`` tries them: our own, then those of extensions.
+
+    Example:
+        >>> list(list_methods())[:2]
+        ['split', 'scores']
+    """
+    known = {**METHODS, **find_extensions()["METHODS"], **METHODS}
+    return dict(sorted(known.items(), key=lambda item: item[1].is_spare))
+
+
+def find_method(name: str) -> Method:
+    """The method of this name, or one of yours as ``package.module:function``.
+
+    Raises:
+        UsageError: There is none.
+    """
+    known = list_methods()
+    if name in known:
+        return known[name]
+    if ":" in str(name):
+        try:
+            return Method(name, import_named(name), is_own=True)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UsageError(f"no method {name}: {error}. Give package.module:function.") from error
+    near = get_close_matches(str(name), ("auto", *known), n=1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    raise UsageError(
+        f"unknown method {name!r}.{meant} Known: auto, {', '.join(known)}.{find_extensions().advice}"
+    )
+
+
+def makes_own(name: str) -> bool:
+    """Return True if a method makes its own network. ``auto`` tries some that do."""
+    return name == "auto" or find_method(name).is_own
+
+
+class UnsuitedError(CertificateError):
+    """A method can do nothing for this network or this claim; the message says why."""
+
+
+class OutOfTimeError(KeyboardInterrupt):
+    """The time of a search is up: it ends as if it had been interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,116 +132,29 @@ class Refusal:
     bound: float
     reasons: tuple[str, ...]
     says: str
-    code_bits: int
-    message: str
-
-    @staticmethod
-    def of(offer: Offer, reasons: Sequence[str]) -> Refusal:
-        """The refusal of an offer."""
-        return Refusal(
-            method=offer.method,
-            bound=offer.bound,
-            reasons=tuple(reasons),
-            says=f"{offer.outcome.form}, {offer.outcome.says}; {offer.ledger}",
-            code_bits=offer.bits.length,
-            message=offer.bits.data[:_SHOWN_BYTES].hex(),
-        )
+    code_bits: int = 0
+    message: str = ""
 
     def __str__(self) -> str:
         return f"{self.method}, {percent(self.bound)}: {'; '.join(self.reasons)}"
 
 
-def refusal_error(refusals: Sequence[Refusal]) -> RefusedError:
-    """The error of a search none of whose offers can be issued."""
-    return RefusedError(
-        "the independent verifier refuses every certificate that was made, so none was issued. That is a "
-        "defect of codebound: please report it with these lines.\n  "
-        + "\n  ".join(f"{each}\n    {each.says}" for each in refusals),
-        reasons=[reason for each in refusals for reason in each.reasons],
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """The smallest bound of a method, with what was counted and paid; without assurance a comparison."""
-
-    name: str
-    bound: float
-    price: str
-    assurance: str = ""
-    is_issued: bool = False
-
-    @property
-    def has_certificate(self) -> bool:
-        """Return True if a certificate would say it; a hold-out set is a comparison."""
-        return bool(self.assurance)
-
-
-def list_routes(offers: Sequence[Offer], issued: Offer | None, *, delta: float) -> tuple[Route, ...]:
-    """The best of every method, best first, and what a hold-out set would say with the errors of a split."""
-    best: dict[str, Offer] = {} if issued is None else {issued.method: issued}
-    for offer in offers:
-        best.setdefault(offer.method, offer)
-    routes = [_describe(offer, is_issued=offer is issued) for offer in best.values()]
-    held_out = [each for each in best.values() if _is_held_out(each)]
-    if held_out:
-        tally = min(held_out, key=lambda each: each.rank).tally
-        value = Term("binomial", tally.errors, tally.n).limit(delta)
-        price = f"{count_of(tally.errors, 'error')} of {tally.n}, had learner and share been fixed beforehand"
-        routes.append(Route(HOLD_OUT, value, price))
-    return tuple(sorted(routes, key=lambda each: each.bound))
-
-
-def _is_held_out(offer: Offer) -> bool:
-    """Return True if its errors are those of a hold-out set."""
-    outcome = offer.outcome
-    is_learned = outcome.form in RULES or outcome.is_recounted
-    return is_learned and outcome.picked is None and offer.question.is_plain
-
-
-def _describe(offer: Offer, *, is_issued: bool) -> Route:
-    tally, bits = offer.tally, count_of(offer.bits.length, "bit", form="g")
-    wrong = f"{count_of(tally.errors, 'error')} of {tally.n}"
-    price = "; ".join(filter(None, (wrong, offer.outcome.says, bits)))
-    assurance = "recounted" if offer.outcome.is_recounted else "replayed"
-    return Route(offer.method, offer.bound, price, assurance, is_issued)
-
-
-def advice(routes: Sequence[Route]) -> str:
-    """Explain a certificate that is not the smallest bound. Empty where it is."""
-    issued = next((each for each in routes if each.is_issued), None)
-    best = next((each for each in routes if each.has_certificate), None)
-    if issued is None or best is None or best.bound >= issued.bound:
-        return ""
-    return (
-        f"The method {best.name} came to {percent(best.bound)}, but what it counts is declared. The method "
-        f"{issued.name} was issued, which the second program repeats by itself: less than a tenth is between "
-        "them."
-    )
-
-
-EFFORTS: tuple[Effort, ...] = get_args(Effort)
-FIRST_ANSWER = ("split", "picks")  # the quickest methods that say more than guessing
-_FINALISTS = 2
-_SAFELY = 1.0 - 1e-9  # of a guess: less than it by more than rounding
-_NEAR = 1.2  # times the best bound: guesses are looser than bounds, and on a part of the sample
-
-
 @dataclass(eq=False)
 class Search:
-    """Keeps the best of the messages that were proposed.
+    """Keeps the best of what is offered.
 
     Attributes:
         seed: Of random choices that no decoder needs.
         device: Where networks are trained.
         engine: Where errors are counted; None: here.
         offers: The best so far, the best first: one of each method, unless one was asked for.
-        refusals: Messages that do not decode to what they were made for; no offer is among them.
-        tried: Messages that were assessed.
+        refusals: What does not decode to what it was made for, or was refused by the second program.
+        tried: Outcomes that were assessed.
         skipped: Methods that do not suit this network or claim, with the reason.
         is_asked: Whether the running method was asked for by name: then it is carried out to its end.
         until: When its time is up, by ``time.monotonic()``.
         is_out_of_time: Whether it ended for that.
+        held: The message that is best by an estimate: it is assessed if its method is interrupted.
     """
 
     task: Task
@@ -180,45 +172,27 @@ class Search:
     until: float = field(default=math.inf, init=False)
     is_out_of_time: bool = field(default=False, init=False)
     running: str = field(default="", init=False)
-    _held: tuple[float, AbstractMessage] | None = field(default=None, init=False)
+    held: tuple[float, AbstractMessage] | None = field(default=None, init=False)
 
     @property
     def best(self) -> Offer | None:
-        """The best outcome so far."""
+        """The best offer so far."""
         return self.offers[0] if self.offers else None
 
     @property
-    def says_enough(self) -> bool:
-        """Return True if the best says more than guessing, and the effort is not to try everything."""
-        return self.best is not None and not self.best.is_vacuous and self.effort != "max"
+    def note(self) -> str:
+        """The best bound so far, for a progress bar."""
+        return "" if self.best is None else f"best {percent(self.best.bound)} by {self.best.method}"
 
     @cached_property
     def sample(self) -> DeviceData:
         """The examples that networks are counted on, where they are trained; they go there once."""
         return self.task.rest.on(self.device)
 
-    def propose(self, message: AbstractMessage, encoded: Encoded | None = None) -> Offer | None:
-        """Assess the message of a network, and remember it if it is the best; None where it is refused."""
-        if message.options.setting is None:
-            message, encoded = with_setting(message, self.task), None
-        domain = None if self.task.about_f is None else self.task.about_f.domain
-        if domain is not None:
-            index = form_of("theta")(
-                message, self.task.f.arrays, self.task.sample, *domain, base=self.task.base_tensors
-            )
-            message, encoded = message.with_options(replace(message.options, theta_index=index)), None
-        try:
-            outcome = NetworkOutcome.of(
-                message, self.task, encoded=encoded, engine=self.engine, progress=self.progress
-            )
-        except FormatError as reason:
-            self.tried += 1
-            self.refusals.append(Refusal(self.running, 1.0, (str(reason),), repr(message.parts), 0, ""))
-            return None
-        return self.offer(outcome)
+    def offer(self, outcome: Outcome) -> Offer:
+        """Assess an outcome, and keep it if it is among the best."""
+        from codebound.certificate.offers import assess  # loads torch, which lists of methods do not need
 
-    def offer(self, outcome: AbstractOutcome) -> Offer:
-        """Assess an outcome, and remember it if it is among the best."""
         self.tried += 1
         found = assess(outcome, self.task, method=self.running)
         kept: dict[object, Offer] = {}
@@ -227,35 +201,35 @@ class Search:
         self.offers = list(kept.values())
         return found
 
+    def propose(self, message: AbstractMessage, encoded: tuple[Bits, Ledger] | None = None) -> Offer | None:
+        """Offer the network of a message; None where its bits are not read as what they were made for."""
+        from codebound.certificate.offers import network_outcome
+
+        if message.options.setting is None:
+            message, encoded = self.task.with_setting(message), None
+        if self.task.input_range is not None:
+            index = form_of("theta")(
+                message,
+                self.task.f.arrays,
+                self.task.sample,
+                *self.task.input_range,
+                base=self.task.base_tensors,
+            )
+            message, encoded = message.with_options(replace(message.options, theta_index=index)), None
+        try:
+            outcome = network_outcome(
+                message, self.task, encoded=encoded, engine=self.engine, progress=self.progress
+            )
+        except FormatError as reason:
+            self.tried += 1
+            self.refusals.append(Refusal(self.running, 1.0, (str(reason),), repr(message.parts)))
+            return None
+        return self.offer(outcome)
+
     def hold(self, message: AbstractMessage, bound: float) -> None:
-        """Keeps the message that is best by an estimate: it is assessed if the method is interrupted."""
-        if self._held is None or bound < self._held[0]:
-            self._held = bound, message
-
-    def consider(self, makers: Sequence[Callable[[], AbstractMessage | None]]) -> None:
-        """Makes messages, guesses their bounds on a part of the sample, and assesses the most promising ones.
-
-        A message that promises clearly less than the best one so far is not assessed. Where g must stay
-        near f, every message is: a guess knows nothing of the distance.
-
-        Args:
-            makers: One function per message; None for a message that cannot be the best.
-        """
-        to_beat = math.inf if self.best is None else self.best.value
-        finalists: list[Guess] = []
-        for done, make in enumerate(makers):
-            self.progress(done, len(makers) + _FINALISTS, self.note)
-            message = make()
-            if message is None:
-                continue
-            if self.task.stays_near_f:
-                self.propose(message)
-                continue
-            _enter(finalists, guess(message, self.task), to_beat=_NEAR * to_beat)
-        for done, each in enumerate(finalists, start=len(makers)):
-            message = each.message  # the last one that was made is let go
-            self.progress(done, len(makers) + _FINALISTS, self.note)
-            self.propose(message, each.encoded)
+        """Hold a message in case of an interruption, if it is the best by an estimate."""
+        if self.held is None or bound < self.held[0]:
+            self.held = bound, message
 
     @property
     def most_bits(self) -> float:
@@ -268,17 +242,17 @@ class Search:
         return (-n * math.log1p(-risk) + math.log(delta)) / math.log(2.0)
 
     def require_time(self, *, is_kept: bool = False) -> None:
-        """Ends the search if its time is up; picks not before something says more than guessing.
+        """End the search if its time is up; picks not before something says more than guessing.
 
         Args:
             is_kept: Whether something is left of what is running.
         """
-        is_owed = self.running in FIRST_ANSWER and (self.best is None or self.best.is_vacuous)
+        is_owed = self.running in _FIRST_ANSWER and (self.best is None or self.best.is_vacuous)
         if time.monotonic() > self.until and (is_kept or not is_owed):
             raise OutOfTimeError
 
     def require_promise(self, *, errors: int = 0, code_bits: float) -> None:
-        """Ends a method that was not asked for by name where what it may come to is no better than the best.
+        """End a method that was not asked for by name where at best it is no better than the best so far.
 
         A choice of where to spend time, no bound: a method that was skipped may be asked for by its name.
 
@@ -295,138 +269,67 @@ class Search:
                 "all the same, choose it by its name."
             )
 
-    @property
-    def note(self) -> str:
-        """The best bound so far, for a progress bar."""
-        return "" if self.best is None else f"best {percent(self.best.bound)} by {self.best.method}"
-
-
-@dataclass(eq=False)
-class Guess:
-    """Estimate of a bound from the first examples, to compare messages.
-
-    Attributes:
-        message: The message.
-        least: The value is no less, and
-        most: no more: known without the blocks, which are long to make.
-    """
-
-    message: AbstractMessage
-    least: float
-    most: float
-    _word: Encoded
-    _rate: float
-    _task: Task
-
-    @cached_property
-    def encoded(self) -> Encoded:
-        """The whole message."""
-        return self.message.with_blocks(*self._word)
-
-    @cached_property
-    def value(self) -> float:
-        """The guess."""
-        return _estimate(self._rate, self._word[0].length + self._block_bits, self._task)
-
-    def is_below(self, other: Guess) -> bool:
-        """Return True if its value is smaller. Blocks are made only where the limits do not decide."""
-        if self.most < _SAFELY * other.least:
-            return True
-        if other.most < _SAFELY * self.least:
-            return False
-        if self._block_keys == other._block_keys:  # as of weights at the largest level alone
-            self._block_bits = other._block_bits
-        return self.value < other.value
-
-    @cached_property
-    def _block_bits(self) -> int:
-        return self.encoded[0].length - self._word[0].length
-
-    @cached_property
-    def _block_keys(self) -> list[Hashable]:
-        return self.message.block_keys()
-
-
-def guess(message: AbstractMessage, task: Task) -> Guess:
-    """Guesses the bound of a message from its errors on the first examples."""
-    message = with_setting(message, task)
-    word = message.word()
-    network = message.build(task.base_tensors)
-    rate = estimate_error_rate(network, task.first_data)
-    least, most = (_estimate(rate, bits, task) for bits in message.length_limits(word[0]))
-    return Guess(message, least, most, word, rate, task)
-
-
-def _estimate(rate: float, code_bits: int, task: Task) -> float:
-    n = task.rest.n
-    value = occam_kl(OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=task.delta)).value
-    return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + 1e-12 * code_bits
-
-
-def with_setting(message: AbstractMessage, task: Task) -> AbstractMessage:
-    """The message with classes and scaling of the task, unless it says others."""
-    if message.options.setting is not None:
-        return message
-    return message.with_options(replace(message.options, setting=task.options.setting))
-
-
-class UnsuitedError(CertificateError):
-    """A method can do nothing for this network or this claim; the message says why."""
-
-
-class OutOfTimeError(KeyboardInterrupt):
-    """The time of a search is up: it ends as if it had been interrupted."""
+    def refuse(self, offer: Offer, reasons: Sequence[str]) -> None:
+        """Note that the second program refused an offer."""
+        says = f"{offer.outcome.form}, {offer.outcome.says}; {offer.ledger}"
+        shown = offer.bits.data[:_SHOWN_BYTES].hex()
+        self.refusals.append(
+            Refusal(offer.method, offer.bound, tuple(reasons), says, offer.bits.length, shown)
+        )
 
 
 def run(search: Search, name: str, *, minutes: float | None = None) -> Offer:
-    """Runs a method, or all of them for ``auto``; an interrupted search keeps its best message.
+    """Run a method, or all of them for ``auto``; an interrupted search keeps its best offer.
 
     Args:
         search: What is searched for; its effort says how far each method goes, unless there is a time.
         name: The method.
         minutes: Time for all of it: every effort in turn, until the time is up. Picks may take longer until
-            they have an answer; at least one message is made.
+            they have an answer; at least one outcome is assessed.
 
     Raises:
         UnsuitedError: The one method that was asked for does not suit.
-        CertificateError: No message could be made.
+        CertificateError: Nothing was offered.
     """
     search.is_asked = name != "auto"
+    search.until = math.inf if minutes is None else time.monotonic() + 60.0 * minutes
     try:
         if minutes is None:
             _try(search, name)
         else:
-            _try_within(search, name, minutes)
+            _try_within(search, name)
     except KeyboardInterrupt as end:
         search.is_out_of_time = isinstance(end, OutOfTimeError)
         search.is_interrupted, search.until = not search.is_out_of_time, math.inf
-        if search._held is not None:
-            search.propose(search._held[1])
+        if search.held is not None:
+            search.propose(search.held[1])
         if search.best is None:
             raise
-    if search.best is None:
-        if search.refusals:
-            raise refusal_error(search.refusals)
-        names: dict[str, list[str]] = {}
-        for each, reason in search.skipped.items():
-            names.setdefault(reason, []).append(each)
-        reasons = "".join(f"\n  {', '.join(each)}: {reason}" for reason, each in names.items())
-        raise CertificateError(f"no message could be made of this network.{reasons}")
-    return search.best
+    if search.best is not None:
+        return search.best
+    if search.refusals:
+        raise refusal_error(search.refusals)
+    names: dict[str, list[str]] = {}
+    for each, reason in search.skipped.items():
+        names.setdefault(reason, []).append(each)
+    reasons = "".join(f"\n  {', '.join(each)}: {reason}" for reason, each in names.items())
+    raise CertificateError(f"no message could be made of this network.{reasons}")
 
 
 def _try(search: Search, name: str) -> None:
-    """Runs a method, or all of them, at the effort of the search."""
+    """Run a method, or all of them, at the effort of the search."""
     for each in list_methods() if name == "auto" else (name,):
-        search.running, search._held, method = each, None, find_method(each)
+        search.running, search.held, method = each, None, find_method(each)
         if name == "auto" and method.needs_network and search.task.original is None:
             search.skipped[each] = NO_NETWORK
             continue
-        if name == "auto" and method.is_spare and search.says_enough:
+        is_answered = search.best is not None and not search.best.is_vacuous and search.effort != "max"
+        if name == "auto" and method.is_spare and is_answered:
             search.skipped[each] = "a method before it says more than guessing."
             continue
+        function = resolve(method.function) if isinstance(method.function, str) else method.function
         try:
-            method.propose(search)
+            function(search)
         except (UnsuitedError, ModelError, FormatError) as reason:
             # a training that diverges, or a message that cannot be read, costs no other method
             if search.is_asked:
@@ -436,9 +339,8 @@ def _try(search: Search, name: str) -> None:
             search.skipped.pop(each, None)
 
 
-def _try_within(search: Search, name: str, minutes: float) -> None:
+def _try_within(search: Search, name: str) -> None:
     """The same at every effort in turn, until the time is up."""
-    search.until = time.monotonic() + 60.0 * minutes
     search.progress = partial(_watch, search, search.progress)
     for effort in EFFORTS:
         search.effort = effort
@@ -450,18 +352,60 @@ def _try_within(search: Search, name: str, minutes: float) -> None:
 
 
 def _watch(search: Search, progress: Progress, done: int, total: int | None, note: str = "") -> None:
-    """Reports, and ends the search when its time is up and something would be left of it."""
+    """Report, and end the search when its time is up and something would be left of it."""
     progress(done, total, note)
-    if search.best is not None or search._held is not None:
+    if search.best is not None or search.held is not None:
         search.require_time()
 
 
-def _enter(finalists: list[Guess], found: Guess, *, to_beat: float) -> None:
-    """Puts a guess in its place among the best ones; no other is kept, for messages can be as large as f."""
-    if found.least >= to_beat:
-        return
-    place = len(finalists)
-    while place and found.is_below(finalists[place - 1]):
-        place -= 1
-    finalists.insert(place, found)
-    del finalists[_FINALISTS:]
+def refusal_error(refusals: Sequence[Refusal]) -> RefusedError:
+    """The error of a search none of whose offers can be issued."""
+    return RefusedError(
+        "the independent verifier refuses every certificate that was made, so none was issued. That is a "
+        "defect of codebound: please report it with these lines.\n  "
+        + "\n  ".join(f"{each}\n    {each.says}" for each in refusals),
+        reasons=[reason for each in refusals for reason in each.reasons],
+    )
+
+
+def list_offers(offers: Sequence[Offer], issued: Offer, *, delta: float) -> list[dict[str, Any]]:
+    """Rows of the best offer of every method, best first, and of a hold-out set with the errors of a split.
+
+    The hold-out set is a comparison: no certificate says it, and it has no assurance.
+    """
+    best = {issued.method: issued}
+    for offer in offers:
+        best.setdefault(offer.method, offer)
+    rows = []
+    for offer in best.values():
+        wrong = f"{count_of(offer.tally.errors, 'error')} of {offer.tally.n}"
+        bits = count_of(offer.bits.length, "bit", form="g")
+        rows.append(
+            {
+                "name": offer.method,
+                "bound": offer.bound,
+                "price": "; ".join(filter(None, (wrong, offer.outcome.says, bits))),
+                "assurance": "recounted" if offer.outcome.is_recounted else "replayed",
+                "is_issued": offer is issued,
+            }
+        )
+    held_out = [each for each in best.values() if each.is_held_out]
+    if held_out:
+        tally = min(held_out, key=lambda each: each.rank).tally
+        price = f"{count_of(tally.errors, 'error')} of {tally.n}, had learner and share been fixed beforehand"
+        value = Term("binomial", tally.errors, tally.n).limit(delta)
+        rows.append({"name": HOLD_OUT, "bound": value, "price": price, "assurance": "", "is_issued": False})
+    return sorted(rows, key=lambda each: each["bound"])
+
+
+def compare_offers(rows: Sequence[dict[str, Any]]) -> str:
+    """Explain a certificate that is not the smallest bound. Empty where it is."""
+    issued = next(each for each in rows if each["is_issued"])
+    best = next(each for each in rows if each["assurance"])
+    if best["bound"] >= issued["bound"]:
+        return ""
+    return (
+        f"The method {best['name']} came to {percent(best['bound'])}, but what it counts is declared. The "
+        f"method {issued['name']} was issued, which the second program repeats by itself: less than a tenth "
+        "is between them."
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from codebound.bits.plain_code import SPLIT
-from codebound.certificate.outcome import RuleOutcome
+from codebound.certificate.offers import rule_outcome
 from codebound.learn.features import RoomError
 from codebound.learn.picking import best_rule, carry_out, usual_split
 from codebound.methods.search import UnsuitedError
@@ -49,14 +49,14 @@ def propose_split(search: Search) -> None:
     except (ModelError, RoomError, UsageError) as error:
         reason = error
     if usual is not None:
-        search.offer(RuleOutcome(usual, task.arranged))
+        search.offer(rule_outcome(usual, task.arranged))
         if search.effort == "quick" or (search.effort == "standard" and not search.is_asked):
             return
     try:
         rule = best_rule(task.arranged, first, **given)
         if usual is None or rule != usual.rule:
             search.offer(
-                RuleOutcome(carry_out(rule, task.arranged, form=SPLIT, first=first, **given), task.arranged)
+                rule_outcome(carry_out(rule, task.arranged, form=SPLIT, first=first, **given), task.arranged)
             )
     except (ModelError, RoomError, UsageError) as error:
         if usual is None:

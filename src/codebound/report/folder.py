@@ -15,8 +15,7 @@ from codebound.certificate.words import describe_choice
 from codebound.known.provenance import BASE_FILE, UNKNOWN, Origin
 from codebound.known.score_tables import Biased
 from codebound.learn.learner import KernelNetwork
-from codebound.methods.registry import list_methods
-from codebound.methods.search import advice
+from codebound.methods.search import compare_offers, list_methods
 from codebound.report.plain import DECLARED_SCORES
 from codebound.report.summary import (
     README,
@@ -41,16 +40,17 @@ from codebound.run.progress import finish_block
 from codebound.sample.caveats import DEVELOPED, remarks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from torch import nn
 
     from codebound.bounds.risk import RiskBound
-    from codebound.certificate.assessment import ClassBound
     from codebound.certificate.file import Certificate
-    from codebound.certificate.task import Task, Tensors
+    from codebound.certificate.offers import ClassBound
+    from codebound.known.messages import Tensors
     from codebound.known.score_tables import ScoreTable
-    from codebound.methods.search import Refusal, Route
+    from codebound.methods.search import Refusal
+    from codebound.request import Task
     from codebound.sample.dataset import Sample
     from codebound.sample.order import Design
 
@@ -78,7 +78,7 @@ class Result:
         tried: Messages that were assessed.
         is_interrupted: Whether the search was interrupted; the best message until then was certified.
         is_out_of_time: Whether the time for the search was up before its end.
-        routes: The routes to a bound that were compared, the best first.
+        offers: The best offer of every method, as a row of the table, the best first.
         by_class: Errors of g on every class, where they were asked for; their limits hold at once.
         notes: What was done to read the network that was given, in sentences.
         disagreement: How often f and g differ on the inputs of the test sample, where it is not about f.
@@ -108,7 +108,7 @@ class Result:
     guessing: float | None = None
     origin: Origin = UNKNOWN
     by_class: tuple[ClassBound, ...] = ()
-    routes: tuple[Route, ...] = ()
+    offers: Sequence[dict[str, Any]] = ()
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     disagreement: HoldoutFacts | None = None
@@ -328,8 +328,7 @@ def _verifier_options(found: Result, place: Path, folder: Path, data: str) -> di
 
     from codebound_verify.sources.arrays import NAMES
 
-    sample, design, about_f = found.sample, found.task.design, found.task.about_f
-    fresh = None if about_f is None else about_f.unlabelled
+    sample, design, fresh = found.sample, found.task.design, found.task.unlabelled
     has_numbers = design.clusters is not None or design.groups is not None
     is_named = data in NAMES and not has_numbers
     asked: dict[str, str | Path | bool] = {
@@ -342,7 +341,7 @@ def _verifier_options(found: Result, place: Path, folder: Path, data: str) -> di
         asked["unlabelled"] = folder / "unlabelled.npz"
     for option, tensors, name in (
         ("base", found.base, BASE_FILE),
-        ("subject_weights", None if about_f is None else found.task.f.arrays, "f.safetensors"),
+        ("subject_weights", found.task.f.arrays if found.task.is_about_f else None, "f.safetensors"),
     ):
         if tensors is not None:
             write_atomically(place / name, array_bytes(tensors))
@@ -406,9 +405,9 @@ def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, 
     result |= describe_test(found)
     if found.guessing is not None:
         result["guessing"] = found.guessing
-    if found.routes:
-        result["routes"] = [asdict(each) for each in found.routes]
-        result["routes_say"] = advice(found.routes)
+    if found.offers:
+        result["offers"] = list(found.offers)
+        result["offers_say"] = compare_offers(found.offers)
     if found.by_class:
         result["by_class"] = [asdict(row) for row in found.by_class]
     result["declared"] = {name: f"{made.by}, made of {made.of}" for name, made in certificate.used.items()}

@@ -120,8 +120,8 @@ def certificate_page(
             "usage": usage_notes(certificate, result),
             "verdict": result["verdict"],
             "assurance": certificate.claim.assurance,
-            "routes": route_rows(result),
-            "routes_say": result.get("routes_say", ""),
+            "offers": offer_rows(result),
+            "offers_say": result.get("routes_say", ""),
             "command": result["verify_here"],
             "sample_sha256": certificate.sample.sha256,
             "declarations": [(line, describe_failure(line)) for line in certificate.declarations],
@@ -214,7 +214,7 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     ]
 
 
-def route_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
+def offer_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
     """A row for the best of each method that was tried; names of programs without their settings."""
     return [
         {
@@ -223,7 +223,7 @@ def route_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
             "verifier": each["assurance"] or "none: a comparison",
             "what was counted and paid": re.sub(r"\(.*\)", "", each["price"]),
         }
-        for each in result.get("routes", ())
+        for each in result.get("offers", ())
     ]
 
 

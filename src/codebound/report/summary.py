@@ -66,7 +66,7 @@ def result_rows(result: Mapping[str, Any]) -> Rows:
     rows.append(("verifier", result["verdict"], assurance_words(result["assurance"])))
     rows += [
         ("hold-out set", percent(each["bound"]), f"at most, for comparison: {each['price']}")
-        for each in result.get("routes", ())
+        for each in result.get("offers", ())
         if not each["assurance"]
     ]
     rows += holdout_rows(result)
@@ -151,7 +151,7 @@ def closing_lines(saved: Saved) -> list[str]:
         *(f"{why}; this is the best found until then." for name, why in ends.items() if result[name]),
         *refused_lines(result["refusals"]),
         result["advice"],
-        result.get("routes_say", ""),
+        result.get("offers_say", ""),
         f"Report: {saved.folder / 'report.html'}",
         f"Check it: {shlex.join(['codebound', 'verify', str(saved.folder)])}",
     ]

@@ -13,7 +13,7 @@ import torch
 
 from codebound.bits.plain_code import NETWORK, PlainReader, PlainWriter, code_form, join
 from codebound.bounds.original import grid_theta
-from codebound.certificate.task import AbstractMessage, Options, Setting
+from codebound.known.messages import AbstractMessage, Options, Setting
 from codebound.run.errors import FormatError, ModelError
 from codebound.run.references import implements
 from codebound_networks.chains.chain import Chain

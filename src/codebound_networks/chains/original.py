@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.certificate.task import AbstractOriginal
+from codebound.known.messages import AbstractOriginal
 from codebound.run.errors import ModelError
 from codebound.sample.outputs import require_logits
 from codebound_networks.chains.from_module import blank, chain_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, fx, nn
 
-    from codebound.certificate.task import Options
+    from codebound.known.messages import Options
     from codebound_networks.chains.chain import Chain
     from codebound_networks.reading.walk import Network
 

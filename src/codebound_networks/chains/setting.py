@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound.certificate.task import CATALOGUE, MAX_CONSTANTS, Setting, count_channels
+from codebound.known.messages import CATALOGUE, MAX_CONSTANTS, Setting, count_channels
 from codebound.sample.dataset import Scaling
 from codebound_networks.codes.numbers import bit, float32, gamma, signed, uniform
 

@@ -11,8 +11,9 @@ import torch
 
 from codebound.certificate.evaluate import sure_share
 from codebound.known.provenance import MAX_WORDS, Pretrained, origin_of_parts, require_unseen_base
-from codebound.methods.inputs import SCORES, Networks, make_helper, maker_of, refuse_seen
-from codebound.methods.registry import makes_own
+from codebound.known.share_scores import make_helper, maker_of, refuse_seen
+from codebound.methods.inputs import SCORES, Networks
+from codebound.methods.search import makes_own
 from codebound.run.errors import CertificateError, DataError, ModelError, UsageError
 from codebound.sample.dataset import Made
 from codebound_networks.about_f.batch_independence import require_one_example
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from codebound.certificate.task import Tensors
+    from codebound.known.messages import Tensors
     from codebound.run.progress import Progress
     from codebound.sample.dataset import Sample
     from codebound_networks.chains.chain import Chain
@@ -65,9 +66,7 @@ def read_networks(
     """Reads the networks that were given, as far as the claim and the method need them.
 
     Args:
-        f: The network.
         base: A network that its message may code the difference to.
-        sample: The sample.
         is_about_f: Whether the claim is about f itself.
         trains_base: Whether f is trained anew on the known share.
         method: Of the search.

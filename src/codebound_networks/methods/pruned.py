@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codebound.methods.guesses import consider
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import quantize, step_for_levels
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from codebound.certificate.task import Task
     from codebound.methods.search import Search
+    from codebound.request import Task
     from codebound.run.progress import Progress
     from codebound_networks.codes.tensors import AbstractTensorCode
 
@@ -47,9 +48,8 @@ _CLOSE_LEVELS = (63, 255, 1023, 4095)
 def _quantise_as_it_is(search: Search) -> None:
     """Prunes and quantises the weights of f without training; a part of the sample picks the finalists."""
     densities, counts = ((1.0,), _CLOSE_LEVELS) if search.task.stays_near_f else (_DENSITIES, _LEVELS)
-    search.consider(
-        [partial(_quantise, search, density, levels) for density in densities for levels in counts]
-    )
+    makers = [partial(_quantise, search, density, levels) for density in densities for levels in counts]
+    consider(search, makers)
 
 
 def _quantise(search: Search, density: float, levels: int) -> Message:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from codebound.methods.guesses import consider
 from codebound.methods.search import Search, UnsuitedError
 from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound.run.references import implements
@@ -36,9 +37,9 @@ from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_MIXED, Mixed
 from codebound_papers.compress.random_matrices import RandomMatrix
 
 _PREDICTED = "lemma 13 of Arora et al. 2018 is about fixed directions, not about a spectral norm"
-_NUMBERS = (16, 64, 256)
 _MIXES = 4  # times the numbers: the noise of a location is then half its signal
 _OTHERS = ((0.1, 7), (0.5, 7), (1.0, 15))  # density and levels of all other layers
+_OPTIONS = [(numbers, *others) for numbers, others in product((16, 64, 256), _OTHERS)]
 
 
 @implements("A-Alg4", kind="algorithm")
@@ -336,8 +337,7 @@ class LocalFilters(compressors.AbstractNetworkCompressor):
             raise UnsuitedError("conv needs a chain with convolutions outside residual blocks.")
         if search.task.base is not None or search.task.stays_near_f:
             raise UnsuitedError("conv changes the architecture, so there is no difference to a base or to f.")
-        pairs = product(_NUMBERS, _OTHERS)
-        search.consider([partial(_message, search, chain, numbers, *others) for numbers, others in pairs])
+        consider(search, [partial(_message, search, chain, *each) for each in _OPTIONS])
 
 
 def _message(search: Search, chain: Chain, numbers: int, density: float, levels: int) -> Message | None:

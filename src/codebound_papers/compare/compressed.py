@@ -15,7 +15,7 @@ from codebound.bounds.risk import OccamFacts
 from codebound.certificate.decoding import decode
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
-from codebound.certificate.outcome import count_learned
+from codebound.certificate.offers import count_learned
 from codebound.certificate.verification import verify
 from codebound.learn.learner import KernelNetwork
 from codebound.report.folder import WEIGHTS

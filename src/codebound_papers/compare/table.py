@@ -14,10 +14,9 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial, raw_weight_bits
 from codebound.bounds.risk import HoldoutFacts, OccamFacts, Subject, rate
 from codebound.certificate.file import Certificate
-from codebound.certificate.task import require_test_set
 from codebound.certification import certify
 from codebound.known.provenance import origin_of
-from codebound.request import Effort, Run
+from codebound.request import Effort, Run, require_like
 from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.run.files import finite
 from codebound.run.job import Engine
@@ -328,7 +327,7 @@ def _doubts(sample: Sample, test_set: Sample, trained_on: str | None) -> dict[Su
 def _check_test_set(sample: Sample, test_set: Sample | None) -> None:
     if test_set is None:
         return
-    require_test_set(test_set, sample)
+    require_like("test", test_set, sample)
     if test_set.sha256 == sample.sha256:
         raise DataError(
             f"the test sample {test_set.name} is the sample itself, so it says nothing about new data. Give "

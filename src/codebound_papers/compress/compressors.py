@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from codebound.methods.guesses import consider
 from codebound.methods.search import Search, UnsuitedError
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound.run.progress import Progress, silent
@@ -258,7 +259,7 @@ class AbstractCompressor(AbstractNetworkCompressor):
         if initial is not None:
             grid = tuple(FromInitial(algorithm, initial) for algorithm in grid)
         seed = 0 if cls.is_seed_coded else search.seed
-        search.consider([partial(_message, search, network, algorithm, seed) for algorithm in grid])
+        consider(search, [partial(_message, search, network, algorithm, seed) for algorithm in grid])
 
 
 def compress(

@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from codebound.certificate.assessment import assess, issue
 from codebound.certificate.file import Certificate
-from codebound.certificate.outcome import NetworkOutcome
-from codebound.certificate.task import Task
+from codebound.certificate.offers import assess, issue, network_outcome
 from codebound.cli.actions import load_samples
+from codebound.request import Task
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.sample.dataset import Sample, require_certifiable
@@ -124,7 +123,7 @@ class Subject:
         whole = codes if chain is not None else self._fine | self._renamed(codes)
         message = Message(self.task.options, chain or self.task.chain, whole)
         try:
-            return issue(assess(NetworkOutcome.of(message, self.task), self.task), self.task)
+            return issue(assess(network_outcome(message, self.task), self.task), self.task)
         except CodeboundError as refusal:
             return str(refusal)
 

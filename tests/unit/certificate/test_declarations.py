@@ -8,9 +8,8 @@ import torch
 from worlds.outcomes import CODES, FORMS, SAMPLE, issued, outcome, table_of, task_of
 
 from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, TABLE, USUAL_SPLIT
-from codebound.certificate.assessment import assess, draft
 from codebound.certificate.decoding import decode, require_declared
-from codebound.certificate.outcome import TableOutcome
+from codebound.certificate.offers import assess, draft, table_outcome
 from codebound.certificate.words import ONLY_TABLE, find_unnamed, require_learned
 from codebound.known.encoder import Encoder
 from codebound.known.score_tables import Biased
@@ -113,7 +112,7 @@ def test_what_was_learned_needs_its_file_and_answers_like_what_was_counted(tmp_p
         path = tmp_path / f"{form}.safetensors"
         save_file(assessed.outcome.classifier.state_dict(), path)
         g = decode(certificate, weights=path)
-        values, counted = assessed.outcome.learned.scores()[0], task.arranged.split(certificate.known.rows)[1]
+        values, counted = assessed.outcome.made.scores()[0], task.arranged.split(certificate.known.rows)[1]
         found = g(torch.from_numpy(task.sample.x[counted])).numpy()
         assert np.allclose(found, np.asarray(values)[counted], atol=1e-7)
 
@@ -123,7 +122,7 @@ def test_biases_stand_on_the_classifier_of_the_table_that_is_named():
     certificate, *_ = issued(FIRST_TABLE)
     assert decode(certificate, scored_by=inner) is inner
     task = task_of()
-    first = TableOutcome(replace(outcome(TABLE, task).choice, table=1), task.tables[0])
+    first = table_outcome(replace(outcome(TABLE, task).choice, table=1), task.tables[0], task.sample)
     biased = decode(draft(assess(first, task), task), scored_by=inner)
     assert isinstance(biased, Biased)
     assert biased.biases.tolist() == [0.5, 0.0, -0.5]

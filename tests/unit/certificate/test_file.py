@@ -13,8 +13,8 @@ from worlds.outcomes import FORMS, issued, task_of
 from worlds.outcomes import outcome as outcome_of
 
 from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, USUAL_SPLIT
-from codebound.certificate.assessment import assess, draft
 from codebound.certificate.file import Certificate
+from codebound.certificate.offers import assess, draft
 from codebound.run.errors import CodeboundError, FormatError
 
 CERTIFICATES = {form: draft(assess(outcome_of(form, task_of()), task_of()), task_of()) for form in FORMS}

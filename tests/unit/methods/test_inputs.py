@@ -15,14 +15,10 @@ from codebound.certification import certify
 from codebound.classifier import load_classifier
 from codebound.known.provenance import UNKNOWN, Origin, Pretrained, remember
 from codebound.known.score_tables import ScoreTable
+from codebound.known.share_scores import Average, make_helper, maker_of, scores_of_network
 from codebound.methods.inputs import (
     Networks,
-    Scores,
-    describe_own_message,
-    explain_no_scores,
-    make_helper,
-    maker_of,
-    scores_of_base,
+    explain_unused,
 )
 from codebound.request import Claim, Known, Run
 from codebound.run.errors import CertificateError, UsageError
@@ -41,11 +37,6 @@ def hidden(activation=nn.ReLU, seed=0):
     return mlp(6, 20, 3, activation=activation, seed=seed).eval()
 
 
-def start_of(module, sample=SAMPLE):
-    original = Original.read(module, sample.input_shape, classes=3)
-    return Networks(original, base=Pretrained(module, WORDS), base_tensors=original.arrays)
-
-
 def trained(first, steps=150, width=16):
     network = mlp(first.input_shape[0], width, first.classes, activation=nn.Tanh)
     x, y = torch.from_numpy(first.x), torch.from_numpy(first.y)
@@ -59,7 +50,7 @@ def trained(first, steps=150, width=16):
 
 def test_scores_of_a_base_are_declared_and_counted_on_all_examples():
     module = trained(clouds(300, features=6, seed=9))
-    table = scores_of_base(start_of(module), SAMPLE, device="cpu")
+    table = scores_of_network(module, SAMPLE, by=WORDS, of="other data")
     assert np.allclose(table.scores, module(torch.from_numpy(SAMPLE.x)).detach().numpy(), atol=1e-6)
     found = certify(
         SAMPLE,
@@ -125,8 +116,7 @@ def test_picks_look_at_inputs_and_at_no_network(known):
 def test_scores_of_several_classifiers_are_averaged():
     networks, x = [hidden(seed=seed) for seed in (0, 1)], torch.from_numpy(SAMPLE.x)
     mean = sum(each(x).log_softmax(1) for each in networks) / 2
-    assert torch.allclose(Scores(networks)(x), mean.double(), atol=1e-6)
-    assert torch.allclose(Scores(networks[:1])(x), networks[0](x).double(), atol=1e-6)
+    assert torch.allclose(Average(networks)(x), mean.double(), atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["split", "picks", "scores"])
@@ -199,7 +189,8 @@ def test_a_maker_is_given_what_it_takes_by_name():
 def test_what_a_message_may_cost():
     """By hand: 300 examples, ten classes: (300 ln 10 - ln 20) / ln 2 = 992.3 bits; 300 - 4.3 at one half."""
     original = Original.read(mlp(64, 40, 10, flat=True), (1, 8, 8), classes=10)
-    words = describe_own_message(original, clouds(300, classes=10), delta=0.05, bound=0.5)
+    sample = clouds(300, classes=10)
+    words, _ = explain_unused(Networks(original), UNKNOWN, sample, delta=0.05, bound=0.5)
     assert "3,010 numbers" in words
     assert "992 bits (0.33 a number)" in words
     assert "295 bits (0.098 a number)" in words
@@ -208,9 +199,14 @@ def test_what_a_message_may_cost():
 def test_without_a_declaration_picks_do_not_look_at_f():
     found = certify(SAMPLE, network=hidden(), run=Run(effort="quick"))
     assert found.sample.x is SAMPLE.x or np.array_equal(found.sample.x, SAMPLE.x)
-    assert explain_no_scores(UNKNOWN, SAMPLE) in found.notes
-    assert "it was trained on this sample" in explain_no_scores(Origin(f"some,{SAMPLE.sha256}"), SAMPLE)
-    assert explain_no_scores(Origin("some other"), SAMPLE) == explain_no_scores(UNKNOWN, SAMPLE)
+    given = Networks(Original.read(hidden(), SAMPLE.input_shape, classes=3))
+    words = [
+        explain_unused(given, origin, SAMPLE, delta=0.05, bound=found.bound)
+        for origin in (UNKNOWN, Origin("some other"), Origin(f"some,{SAMPLE.sha256}"))
+    ]
+    assert words[0] == words[1]
+    assert set(words[0]) <= set(found.notes)
+    assert "it was trained on this sample" in words[2][1]
 
 
 def test_scores_of_a_network_that_was_given_are_checked_from_the_folder_and_not_loaded(tmp_path):

@@ -10,14 +10,13 @@ from worlds.outcomes import SAMPLE, outcome, table_of
 from worlds.samples import clouds
 
 from codebound.bits.plain_code import FIRST_TABLE, TABLE, USUAL_SPLIT
-from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.classifier import load_classifier
 from codebound.known.learners import fit_known
 from codebound.known.score_tables import ScoreTable
 from codebound.methods import scores
 from codebound.methods.search import Search, UnsuitedError
-from codebound.request import Known, Run
+from codebound.request import Known, Run, Task
 from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.sample.load import load_sample
 from codebound.sample.order import Design
@@ -36,7 +35,7 @@ def test_every_table_is_offered_and_the_first_for_two_bits():
     assert {number: each.bits.length for number, each in found.items()} == {1: 2, 2: 7, 3: 7}
     assert found[3].outcome.known_rows == 60
     for each in found.values():
-        own = each.outcome.table.scores[each.outcome.known_rows :]  # no such rows are known here
+        own = each.outcome.made.scores[each.outcome.known_rows :]  # no such rows are known here
         assert each.tally.errors <= len(own)
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from worlds.samples import written_clusters
 
-from codebound.certificate.assessment import issue
-from codebound.certificate.task import Options, Task
-from codebound.methods.registry import Method
-from codebound.methods.search import Search, UnsuitedError, run
+from codebound.certificate.offers import issue
+from codebound.known.messages import Options
+from codebound.methods.guesses import consider
+from codebound.methods.search import Method, Search, UnsuitedError, run
+from codebound.request import Task
 from codebound.run.errors import CertificateError, ModelError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -38,14 +39,13 @@ def search(**changes) -> Search:
 
 
 def is_good(found) -> bool:
-    return (found.outcome.message.codes["0.weight"].levels == GOOD).all()
+    return (found.outcome.made.codes["0.weight"].levels == GOOD).all()
 
 
 def only(monkeypatch, **functions) -> dict[str, Method]:
     """Makes these the only methods; the table that is returned can be added to."""
     methods = {name: Method("", function) for name, function in functions.items()}
-    for module in ("search", "registry"):
-        monkeypatch.setattr(f"codebound.methods.{module}.list_methods", lambda: methods)
+    monkeypatch.setattr("codebound.methods.search.list_methods", lambda: methods)
     return methods
 
 
@@ -183,10 +183,10 @@ def test_a_method_that_does_not_suit_is_skipped_by_auto_and_an_error_alone(monke
 
 def test_only_promising_messages_are_assessed():
     found = search()
-    found.consider([lambda: message(POOR), lambda: None, lambda: message(GOOD)])
+    consider(found, [lambda: message(POOR), lambda: None, lambda: message(GOOD)])
     assert found.tried == 2  # with nothing to beat, both finalists
     assert is_good(found.best)
-    found.consider([lambda: message(POOR)])
+    consider(found, [lambda: message(POOR)])
     assert found.tried == 2
 
 
@@ -205,10 +205,10 @@ def test_blocks_of_messages_that_cannot_be_the_best_are_not_made(monkeypatch):
     blocks_of = Static.blocks
     monkeypatch.setattr(Static, "blocks", lambda self: made.append(1) or blocks_of(self))
     quick, whole = search(), search()
-    quick.consider(makers)
+    consider(quick, makers)
     few, made[:] = len(made), []
     monkeypatch.setattr(Message, "length_limits", lambda self, word: (0, 10**9))
-    whole.consider(makers)
+    consider(whole, makers)
     assert few < len(made) == len(makers)
     assert few <= 4  # the finalists, and where the limits did not tell
     assert quick.tried == whole.tried == 2
@@ -228,7 +228,7 @@ def test_no_more_messages_are_kept_than_can_be_assessed():
         return make
 
     found = search()
-    found.consider([maker(levels) for levels in (POOR, GOOD, POOR, POOR, GOOD, POOR)])
+    consider(found, [maker(levels) for levels in (POOR, GOOD, POOR, POOR, GOOD, POOR)])
     assert max(alive) == 3  # two finalists, and the last one that was made
     assert is_good(found.best)
 

@@ -9,11 +9,10 @@ from worlds.outcomes import CHAIN, CODES
 from worlds.samples import clouds, rows_of, written_clusters
 
 from codebound.bits.plain_code import SPLIT, USUAL_SPLIT
-from codebound.certificate.task import AboutF, Task
 from codebound.certification import certify
 from codebound.methods import split
 from codebound.methods.search import Search, UnsuitedError
-from codebound.request import Claim, Run
+from codebound.request import Claim, Run, Task
 from codebound.run.errors import ModelError
 from codebound.sample.counting import Term
 from codebound.sample.order import Design
@@ -62,7 +61,7 @@ def test_nothing_of_the_counted_rows_is_learned():
     y[100:] = (y[100:] + 1) % 3
     second = search_for(replace(sample, y=y), "quick", design=Design(order="file"))
     split.propose_split(second)
-    ours, theirs = (each.best.outcome.learned for each in (first, second))
+    ours, theirs = (each.best.outcome.made for each in (first, second))
     assert ours.rule == theirs.rule
     assert np.array_equal(ours.coefficients, theirs.coefficients)
     assert first.best.tally.errors < 50 < second.best.tally.errors
@@ -92,7 +91,7 @@ def test_what_cannot_be_split_says_why(given, words):
 
 def test_a_claim_about_f_is_none_for_a_rule():
     tensors = {name: torch.from_numpy(code.weights()) for name, code in CODES.items()}
-    task = {"original": Original(CHAIN, tensors), "about_f": AboutF(domain=(0, 16))}
+    task = {"original": Original(CHAIN, tensors), "input_range": (0, 16)}
     with pytest.raises(UnsuitedError, match="a classifier of its own"):
         split.propose_split(search_for(written_clusters(60), **task))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codebound.methods.registry import Method
+from codebound.methods.search import Method
 from codebound.run.extensions import TABLES, Verb, find_extensions, resolve
 from codebound_networks import extension
 

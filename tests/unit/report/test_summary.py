@@ -78,7 +78,7 @@ def test_a_plain_result_has_these_rows_in_this_order():
             "2 of which are in the sample too",
         ),
         (
-            {"routes": [{"bound": 0.0625, "assurance": "", "price": "4 errors of 128"}]},
+            {"offers": [{"bound": 0.0625, "assurance": "", "price": "4 errors of 128"}]},
             "hold-out set",
             "6.25 %",
             "for comparison: 4 errors of 128",

@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from codebound.cli.main import OWN_VERBS, app
-from codebound.methods.registry import METHODS, Method, list_methods
+from codebound.methods.search import METHODS, Method, list_methods
 from codebound.run import extensions
 from codebound.run.errors import UsageError
 from codebound.run.extensions import Verb, find_extensions, form_of, reader

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from codebound.cli.actions import record_options
+from codebound.methods.guesses import consider
 from codebound.methods.search import Search, UnsuitedError
 from codebound.run.errors import UsageError
 from codebound.run.files import optional_folder, write_json
@@ -176,7 +177,7 @@ def propose_sketched(search: Search) -> None:
     """Sketched layers where they can be recovered, plain codes for the others."""
     if search.task.stays_near_f:
         raise UnsuitedError("sketch prunes, which moves the network too far for a claim about f.")
-    search.consider([partial(_message, search, density, levels) for density, levels in _OPTIONS])
+    consider(search, [partial(_message, search, density, levels) for density, levels in _OPTIONS])
     if search.best is None:
         raise UnsuitedError(
             "sketch recovers no layer of this network from fewer numbers than it has; `codebound sketch` "

@@ -14,7 +14,7 @@ import codebound_verify.networks.chain
 import codebound_verify.networks.original
 import codebound_verify.networks.scaling
 from codebound.bounds.original import grid_theta
-from codebound.certificate.task import Options
+from codebound.known.messages import Options
 from codebound.run.errors import CertificateError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import codebound_verify.message
 import codebound_verify.networks.network
 from codebound.bits.plain_code import Bits
-from codebound.certificate.task import Options, Setting
+from codebound.known.messages import Options, Setting
 from codebound.run.errors import CodeboundError, FormatError, UsageError
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.dataset import Scaling

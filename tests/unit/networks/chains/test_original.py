@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.certificate.task import Options, Setting
+from codebound.known.messages import Options, Setting
 from codebound.run.errors import ModelError
 from codebound_networks.chains.original import Original
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 from worlds.bright_rows import CHAIN, base_of, images, search_for, solved
 
-from codebound.certificate.task import AboutF
 from codebound.methods.search import run
 from codebound.sample.arrays import from_arrays
 from codebound_networks.chains.original import Original
@@ -31,12 +30,12 @@ def test_a_quick_search_trains_nothing_and_assesses_the_finalists_alone(monkeypa
     search = search_for("quick")
     propose_pruned(search)
     assert search.tried == 2
-    assert search.best.outcome.message.chain == CHAIN  # biases too: f is quantised as it is
+    assert search.best.outcome.made.chain == CHAIN  # biases too: f is quantised as it is
     assert search.best.bound < 0.5
 
 
 def test_a_claim_about_f_by_disagreements_adds_their_limit():
-    search = search_for("quick", about_f=AboutF(unlabelled=images(60, 1, "unlabelled")))
+    search = search_for("quick", unlabelled=images(60, 1, "unlabelled"))
     propose_pruned(search)
     assert [tally.of for tally in search.best.tallies] == ["risk", "disagreement"]
     assert search.best.terms.joined == "sum"
@@ -47,7 +46,7 @@ def test_what_is_trained_has_no_biases_and_few_weights():
     search = search_for("standard")
     propose_pruned(search)
     assert 1 <= search.tried <= 3
-    (weight,) = search.best.outcome.message.weights().values()
+    (weight,) = search.best.outcome.made.weights().values()
     assert np.count_nonzero(weight) <= 2 * round(150**0.6)
     assert search.best.tally.errors < 15
 
@@ -64,10 +63,10 @@ def test_a_longer_effort_goes_on_from_the_shorter_one():
 
 def test_near_f_every_message_is_fine_and_every_one_is_assessed(monkeypatch):
     monkeypatch.setattr(pruned, "prune", lambda *_: pytest.fail("g must stay near f"))
-    search = search_for("standard", about_f=AboutF(domain=(0.0, 255.0)))
+    search = search_for("standard", input_range=(0.0, 255.0))
     propose_pruned(search)
     assert search.tried == 4
-    weights = search.best.outcome.message.weights()
+    weights = search.best.outcome.made.weights()
     assert np.abs(weights["0.weight"] - solved().arrays["0.weight"]).max() < 0.05
 
 
@@ -76,8 +75,8 @@ def test_with_a_base_the_differences_are_quantised(monkeypatch):
     base = base_of(solved())
     search = search_for("standard", base=base)
     propose_pruned(search)
-    assert search.best.outcome.message.options.has_base
-    weights = search.best.outcome.message.weights(base.tensors)
+    assert search.best.outcome.made.options.has_base
+    weights = search.best.outcome.made.weights(base.tensors)
     assert all(np.array_equal(weights[name], value) for name, value in base.tensors.items())
 
 

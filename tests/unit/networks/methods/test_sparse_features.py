@@ -7,7 +7,6 @@ import pytest
 import torch
 from worlds.bright_rows import asked_for, base_of, images, known, search_for, solved
 
-from codebound.certificate.task import AboutF
 from codebound.methods.search import UnsuitedError, run
 from codebound.sample.arrays import from_arrays
 from codebound_networks.chains.chain import Chain
@@ -37,7 +36,7 @@ def timed(search):
 def test_a_network_of_its_own_on_fixed_filters():
     search = asked_for()
     propose_features(search)
-    chain = search.best.outcome.message.chain
+    chain = search.best.outcome.made.chain
     assert any(isinstance(operation, Dictionary) for operation in chain.operations)
     assert search.tried == 1  # the best head alone is assessed
     assert search.best.bound < 0.6
@@ -56,15 +55,15 @@ def test_with_a_base_everything_below_the_last_layer_is_the_base():
     original = Original(chain, tensors)
     search = asked_for(original=original, base=base_of(original))
     propose_features(search)
-    codes = search.best.outcome.message.codes
+    codes = search.best.outcome.made.codes
     assert {name for name, code in codes.items() if isinstance(code, Zero)} >= {"0.weight", "0.bias"}
-    assert search.best.outcome.message.options.has_base
+    assert search.best.outcome.made.options.has_base
 
 
 REFUSED = {
     "nothing may be trained": (lambda: asked_for("quick"), "longer than a quick search"),
     "nothing may be trained yet": (lambda: timed(asked_for("quick")), "Give more minutes"),
-    "g must stay near f": (lambda: asked_for(about_f=AboutF(domain=(0.0, 255.0))), "stay near f"),
+    "g must stay near f": (lambda: asked_for(input_range=(0.0, 255.0)), "stay near f"),
     "no images": (
         lambda: asked_for(
             sample=from_arrays(images().x.reshape(150, 16), images().y, name="flat", classes=3),

@@ -3,7 +3,6 @@
 import pytest
 from worlds.bright_rows import CHAIN, asked_for, base_of, images, known, search_for, solved
 
-from codebound.certificate.task import AboutF
 from codebound.methods.search import UnsuitedError, run
 from codebound.sample.arrays import from_arrays
 from codebound_networks.codes.random_subspace import Subspace
@@ -26,29 +25,29 @@ def flat():
 def test_images_have_a_network_of_their_own():
     search = asked_for()
     propose_subspace(search)
-    assert search.best.outcome.message.chain != CHAIN
-    assert isinstance(search.best.outcome.message.codes, Subspace)
+    assert search.best.outcome.made.chain != CHAIN
+    assert isinstance(search.best.outcome.made.codes, Subspace)
     assert search.tried == 1
 
 
 def test_the_architecture_of_f_loses_its_biases():
     search = asked_for()
     propose_subspace_of_f(search)
-    assert list(search.best.outcome.message.weights()) == ["0.weight"]
-    assert isinstance(search.best.outcome.message.codes, Subspace)
+    assert list(search.best.outcome.made.weights()) == ["0.weight"]
+    assert isinstance(search.best.outcome.made.codes, Subspace)
 
 
 def test_around_a_base_the_biases_stay():
     base = base_of(solved())
     search = asked_for(base=base)
     propose_subspace(search)
-    assert set(search.best.outcome.message.weights(base.tensors)) == {"0.weight", "0.bias"}
+    assert set(search.best.outcome.made.weights(base.tensors)) == {"0.weight", "0.bias"}
     assert search.best.bound < 0.3  # the base solves it
 
 
 REFUSED = {
     "nothing may be trained": (lambda: asked_for("quick"), "longer than a quick search"),
-    "g must stay near f": (lambda: asked_for(about_f=AboutF(domain=(0.0, 255.0))), "stay near f"),
+    "g must stay near f": (lambda: asked_for(input_range=(0.0, 255.0)), "stay near f"),
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.bits.plain_code import Bits
-from codebound.certificate.task import Options
+from codebound.known.messages import Options
 from codebound.run.errors import FormatError, UsageError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode

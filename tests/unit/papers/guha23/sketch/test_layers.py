@@ -8,7 +8,6 @@ import torch
 from worlds.bright_rows import search_for
 from worlds.networks import linear_of
 
-from codebound.certificate.task import AboutF
 from codebound.methods.search import UnsuitedError
 from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.tensors import Dense, Enumerative
@@ -76,4 +75,4 @@ def test_several_layers_are_told_in_one_sentence():
 
 def test_a_claim_about_f_has_no_use_for_sketches():
     with pytest.raises(UnsuitedError, match="moves the network too far"):
-        propose_sketched(search_for(about_f=AboutF(domain=(0.0, 255.0))))
+        propose_sketched(search_for(input_range=(0.0, 255.0)))

@@ -12,9 +12,9 @@ from worlds.outcomes import FORMS, SAMPLE, issued, outcome, table_of, task_of
 from worlds.samples import rows_of, written_clusters
 
 from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, TABLE, USUAL_SPLIT
-from codebound.certificate import assessment
-from codebound.certificate.assessment import assess, bound_classes, draft, issue
-from codebound.certificate.task import KnownTensors
+from codebound.certificate import offers
+from codebound.certificate.offers import assess, bound_classes, draft, issue
+from codebound.known.messages import KnownTensors
 from codebound.known.score_tables import ScoreTable
 from codebound.run.errors import CertificateError, DataError, RefusedError, UsageError
 from codebound.run.tensor_files import float32_sha256
@@ -46,13 +46,13 @@ QUESTIONS = [
 def scores_of(found, task):
     """Scores of every stored row, and the room that differences have."""
     if found.form in (FIRST_TABLE, TABLE):
-        return found.table.scores.astype(np.float64), 0.0
+        return found.made.scores.astype(np.float64), 0.0
     if found.form == NETWORK:
         inputs = torch.from_numpy(task.sample.x).double() / 16.0
-        scores = found.network.double()(inputs).detach().numpy()
-        found.network.float()
+        scores = found.classifier.double()(inputs).detach().numpy()
+        found.classifier.float()
         return scores, 1e-4 * np.abs(scores).max(axis=1)
-    values, room = (np.asarray(each) for each in found.learned.scores())
+    values, room = (np.asarray(each) for each in found.made.scores())
     table = np.full((task.sample.n, 3), -1e9)
     table[:, found.classes] = values
     return table, room
@@ -130,7 +130,7 @@ def test_what_a_guess_does_as_well_is_vacuous_to_the_last_bit(monkeypatch):
     ):
         near = float(rate) if Fraction(float(rate)) >= rate else np.nextafter(float(rate), 1.0)
         for bound, is_vacuous in ((near, True), (np.nextafter(near, -1.0), False)):
-            monkeypatch.setattr(assessment.Terms, "bound", lambda terms, limits, bound=bound: bound)
+            monkeypatch.setattr(offers.Terms, "bound", lambda terms, limits, bound=bound: bound)
             assert vacuous(np.eye(3)[y], y, loss).is_vacuous is is_vacuous, (loss, bound)
 
 
@@ -181,7 +181,7 @@ def test_what_the_format_was_developed_on_is_said_or_not_issued(monkeypatch):
     task = task_of(tables=(replace(table_of(), of="digits of the library"),))
     assessed = assess(outcome(FIRST_TABLE, task), task)
     assert any("developed on this very sample" in line for line in issue(assessed, task).declarations)
-    monkeypatch.setattr(assessment, "development_sample", lambda *_: None)
+    monkeypatch.setattr(offers, "development_sample", lambda *_: None)
     with pytest.raises(CertificateError, match="would not say it"):
         issue(assessed, task)
 

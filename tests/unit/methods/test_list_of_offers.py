@@ -11,12 +11,12 @@ from worlds.outcomes import issued, outcome, task_of
 from worlds.samples import clouds
 
 from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, USUAL_SPLIT
-from codebound.certificate import assessment
-from codebound.certificate.assessment import assess
+from codebound.certificate import offers
+from codebound.certificate.offers import assess
 from codebound.certification import certify
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format
-from codebound.methods.search import HOLD_OUT, Route, Search, advice, list_routes
+from codebound.methods.search import HOLD_OUT, Search, compare_offers, list_offers
 from codebound.request import Run
 from codebound.run.errors import RefusedError
 
@@ -28,7 +28,7 @@ def table(n=150):
 @pytest.fixture
 def refusing(monkeypatch):
     """The second program refuses so many certificates; those that it was asked about."""
-    asked, left, verify = [], [1], assessment.verify
+    asked, left, verify = [], [1], offers.verify
 
     def told(certificate, *given, **options):
         asked.append(certificate)
@@ -37,7 +37,7 @@ def refusing(monkeypatch):
         refused = SimpleNamespace(is_accepted=False, reasons=("Message: odd.",))
         return refused if len(asked) <= left[0] else verdict
 
-    monkeypatch.setattr(assessment, "verify", told)
+    monkeypatch.setattr(offers, "verify", told)
     return asked, left
 
 
@@ -49,7 +49,7 @@ def test_the_next_best_certificate_is_issued_where_one_is_refused(refusing, tmp_
     (refusal,) = found.refusals
     assert (refusal.bound, refusal.reasons) == (asked[0].claim.bound, ("Message: odd.",))
     assert refusal.message == asked[0].bits.data.hex()
-    assert [each.bound for each in found.routes if each.is_issued] == [found.bound]
+    assert [each["bound"] for each in found.offers if each["is_issued"]] == [found.bound]
     assert "Refused, so that" in str(found)
     saved = found.save_to(tmp_path / "cert")
     recorded = json.loads((tmp_path / "cert" / "result.json").read_text())["refusals"]
@@ -91,26 +91,30 @@ def test_the_best_of_each_method_is_kept_and_all_of_one_that_was_asked_for():
         assert [each.rank for each in search.offers] == sorted(each.rank for each in search.offers)
 
 
-def test_routes_stand_beside_a_hold_out_set_with_the_errors_of_a_split():
+def test_offers_stand_beside_a_hold_out_set_with_the_errors_of_a_split():
     task = task_of()
     offers = [assess(outcome(form, task), task, method=form) for form in (USUAL_SPLIT, PICKS, FIRST_TABLE)]
     offers.sort(key=lambda each: each.rank)
-    rows = {each.name: each for each in list_routes(offers, offers[0], delta=0.05)}
+    rows = {each["name"]: each for each in list_offers(offers, offers[0], delta=0.05)}
     assert set(rows) == {USUAL_SPLIT, PICKS, FIRST_TABLE, HOLD_OUT}
     tally = offers[0].tally
-    assert rows[HOLD_OUT].bound == pytest.approx(beta.isf(0.05, tally.errors + 1, tally.n - tally.errors))
-    assert not rows[HOLD_OUT].has_certificate
-    assert (rows[FIRST_TABLE].assurance, rows[PICKS].assurance) == ("recounted", "replayed")
-    assert [each.name for each in rows.values() if each.is_issued] == [USUAL_SPLIT]
-    assert rows[USUAL_SPLIT].price.endswith("learned from 120 examples without picks; 1 bit")
-    assert "6 picks beside 30 first ones" in rows[PICKS].price
+    assert rows[HOLD_OUT]["bound"] == pytest.approx(beta.isf(0.05, tally.errors + 1, tally.n - tally.errors))
+    assert not rows[HOLD_OUT]["assurance"]
+    assert (rows[FIRST_TABLE]["assurance"], rows[PICKS]["assurance"]) == ("recounted", "replayed")
+    assert [each["name"] for each in rows.values() if each["is_issued"]] == [USUAL_SPLIT]
+    assert rows[USUAL_SPLIT]["price"].endswith("learned from 120 examples without picks; 1 bit")
+    assert "6 picks beside 30 first ones" in rows[PICKS]["price"]
     (alone,) = [each for each in offers if each.method == PICKS]
-    assert [each.name for each in list_routes([alone], None, delta=0.05)] == [PICKS]
+    assert [each["name"] for each in list_offers([alone], alone, delta=0.05)] == [PICKS]
     network = replace(issued(NETWORK)[2], method="message")
-    assert [each.name for each in list_routes([network], network, delta=0.05)] == ["message"]
+    assert [each["name"] for each in list_offers([network], network, delta=0.05)] == ["message"]
+
+
+def row(name, bound, assurance, *, is_issued=False):
+    return {"name": name, "bound": bound, "assurance": assurance, "is_issued": is_issued}
 
 
 def test_why_a_smaller_bound_was_not_issued_is_said():
-    routes = [Route("scores", 0.0949, "", "recounted"), Route("split", 0.1, "", "replayed", is_issued=True)]
-    assert "9.49 %" in advice(routes)
-    assert "9.49 %" not in advice(routes[1:])
+    rows = [row("scores", 0.0949, "recounted"), row("split", 0.1, "replayed", is_issued=True)]
+    assert "9.49 %" in compare_offers(rows)
+    assert "9.49 %" not in compare_offers(rows[1:])

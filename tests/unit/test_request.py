@@ -10,9 +10,10 @@ from worlds.outcomes import CHAIN, CODES, SAMPLE, issued, table_of
 from worlds.samples import written_clusters
 
 from codebound.bits.plain_code import NETWORK
-from codebound.certificate.assessment import assess, issue
-from codebound.certificate.task import AboutF, Task
+from codebound.certificate import offers
+from codebound.certificate.offers import assess, issue
 from codebound.methods.search import Search
+from codebound.request import Task
 from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.sample.questions import Question
 from codebound_networks.chains.message import Message
@@ -29,7 +30,7 @@ def original(moved=0.01):
 
 
 def task_about(moved=0.01, **given):
-    return Task(sample=SAMPLE, delta=0.05, original=original(moved), about_f=AboutF(**given))
+    return Task(sample=SAMPLE, delta=0.05, original=original(moved), **given)
 
 
 def test_unlabelled_inputs_add_how_often_two_networks_differ():
@@ -58,7 +59,7 @@ def test_unlabelled_inputs_add_how_often_two_networks_differ():
 def test_on_a_domain_the_margin_covers_the_distance_and_is_paid_for():
     bits = {}
     for moved in (0.001, 0.1):
-        task = task_about(moved, domain=(0, 16))
+        task = task_about(moved, input_range=(0, 16))
         search = Search(task, "quick")
         search.propose(Message(task.options, CHAIN, CODES))
         certificate = issue(search.best, task)
@@ -74,12 +75,11 @@ def test_on_a_domain_the_margin_covers_the_distance_and_is_paid_for():
 @pytest.mark.parametrize(
     ("given", "changes", "error", "words"),
     [
-        ({}, {}, UsageError, "one of both"),
-        ({"unlabelled": FRESH, "domain": (0, 16)}, {}, UsageError, "one of both"),
-        ({"domain": (4.0, -2.0)}, {}, DataError, "must hold every stored value"),
-        ({"domain": (0.0, 1.0)}, {}, DataError, "must hold every stored value"),
-        ({"domain": (float("nan"), 16.0)}, {}, DataError, "must hold every stored value"),
-        ({"domain": (0.0, 16.0)}, {"original": None}, CertificateError, "needs a network"),
+        ({"unlabelled": FRESH, "input_range": (0, 16)}, {}, UsageError, "one of both"),
+        ({"input_range": (4.0, -2.0)}, {}, DataError, "must hold every stored value"),
+        ({"input_range": (0.0, 1.0)}, {}, DataError, "must hold every stored value"),
+        ({"input_range": (float("nan"), 16.0)}, {}, DataError, "must hold every stored value"),
+        ({"input_range": (0.0, 16.0)}, {"original": None}, CertificateError, "needs a network"),
         (
             {"unlabelled": FRESH},
             {"original": Original(None, {}, unchained="a branch")},
@@ -103,9 +103,7 @@ def test_on_a_domain_the_margin_covers_the_distance_and_is_paid_for():
 )
 def test_a_claim_about_f_that_cannot_be_made_is_refused(given, changes, error, words):
     with pytest.raises(error, match=words):
-        Task(
-            **{"sample": SAMPLE, "delta": 0.05, "original": original(), "about_f": AboutF(**given)} | changes
-        )
+        Task(**{"sample": SAMPLE, "delta": 0.05, "original": original()} | given | changes)
 
 
 def test_tables_fit_the_sample():
@@ -126,11 +124,9 @@ def test_one_label_is_nothing_to_tell_apart():
 
 def test_the_bits_decide_what_is_counted(monkeypatch):
     """Teeth: if the decoder gave another network, the errors would be those of that network."""
-    from codebound.certificate import outcome
-
     task = Task(sample=SAMPLE, delta=0.05)
     message = Message(task.options, CHAIN, CODES)
     zeros = CHAIN.build({"0.weight": torch.zeros(3, 4), "0.bias": torch.zeros(3)})
     garbled = type("Garbled", (), {"parts": message.parts, "build": lambda self, base: zeros})()
-    monkeypatch.setattr(outcome, "form_of", lambda name: lambda bits, **known: garbled)
-    assert assess(outcome.NetworkOutcome.of(message, task), task).tallies[0].errors == SAMPLE.n
+    monkeypatch.setattr(offers, "form_of", lambda name: lambda bits, **known: garbled)
+    assert assess(offers.network_outcome(message, task), task).tallies[0].errors == SAMPLE.n
