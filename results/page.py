@@ -1,54 +1,49 @@
-"""Writes the tables of results/README.md and its picture from the files beside it.
+"""Every table and picture of README.md and of the pages of this folder, from the JSON of runs beside it.
 
-Run: python results/page.py
+    python results/page.py              writes them
+    python results/page.py --check      ends with an error if one of them is not what its JSON says
+    python results/page.py --run        first certifies digits again, the example of README.md (seconds)
+    python results/page.py --programs   first counts the bits of the programs in as_program (minutes)
 
 A new certificate is one entry of ``RESULTS``, a new sample one of ``DATA``; a program for it is a file in
-``as_program`` and an entry there.
+``as_program`` and an entry there. A row of the table of README.md is one entry of ``PROTOCOLS``.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
+import importlib
 import json
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.held_out import picked_risk
+import torch
+
+import codebound as cb
+from codebound.bounds.held_out import holdout, picked_risk
 from codebound.bounds.numerics import kl_inverse_upper
 from codebound.bounds.occam import occam_binomial
-from codebound.bounds.risk import OccamFacts, PickedFacts, percent
+from codebound.bounds.risk import HoldoutFacts, OccamFacts, PickedFacts, percent
 from codebound.certificate.file import Certificate
+from codebound.sample.order import Design, arrange
 from codebound_papers.report.figures import Contours, Plot, Series, plots_figure, standalone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 HERE = Path(__file__).parent
-PAGE, PICTURE = HERE / "README.md", HERE / "scatter.svg"
+ROOT = HERE.parent
+SCATTER, EXAMPLE = HERE / "scatter.svg", HERE / "example.json"
 BEGIN, END = "<!-- table -->\n", "<!-- end of table -->"
 PROGRAMS = HERE / "as_program" / "counted.json"
 DELTA = 0.05
 TEST_N = 10_000
 MORE_BITS = 500
-
-
-@dataclass(frozen=True)
-class Data:
-    """A sample, with what others certified on it.
-
-    Attributes:
-        name: What it is called.
-        others: Certified errors of others who code or shrink a network.
-        compressed: The same by sample compression.
-        goal: What we aim at.
-    """
-
-    name: str
-    others: str
-    compressed: str
-    goal: str
 
 
 @dataclass(frozen=True)
@@ -59,33 +54,19 @@ class Result:
         data: Its sample.
         network: What g is.
         base: What is declared of a base or of scores, if there are any.
-        is_older: Whether the codes that its message uses were fixed before the first result on any sample.
     """
 
     data: str
     network: str
     base: str = ""
-    is_older: bool = False
 
 
 SHARE = "scores, declared to be made of a known share that is not counted"
 DATA = {
-    "mnist": Data(
-        "MNIST",
-        "11.6 % (Lotfi 2022), 21.7 % (Perez-Ortiz 2021), 46 % (Zhou 2019)",
-        "3.06 % (Pick-to-Learn 2026)",
-        "6.0 %, then 3.0 %",
-    ),
-    "fashion-mnist": Data(
-        "Fashion-MNIST", "32.8 % (Lotfi 2022), 44.8 % (Perez-Ortiz, run again)", "-", "20.5 %, then 18 %"
-    ),
-    "cifar10": Data(
-        "CIFAR-10",
-        "56.0 % (Lotfi 2022), 74.1 % (Gaussian PAC-Bayes)",
-        "48.5 % (Pick-to-Learn 2026)",
-        "52 %, then 45 %",
-    ),
-    "digits": Data("digits", "-", "-", "35 %, then 28 %"),
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "digits": "digits",
 }
 PICKED = "**learned from picks**, kernel on"
 RESULTS = {
@@ -96,12 +77,12 @@ RESULTS = {
         "mnist", "convolutions on fixed filters of the straightened image, mean over 5 shifts, 500 integers"
     ),
     "mnist-features": Result("mnist", "sparse layer on fixed filters of the straightened image"),
-    "mnist-guha-mlp": Result("mnist", "784-784x4-10 ReLU (Guha et al.), pruned", is_older=True),
+    "mnist-guha-mlp": Result("mnist", "784-784x4-10 ReLU (Guha et al.), pruned"),
     "fashion-subspace": Result("fashion-mnist", "convolutions on fixed filters, mirrored, 650 integers"),
     "fashion-features": Result("fashion-mnist", "sparse layer on fixed filters"),
     "cifar10-subspace": Result("cifar10", "convolutions on fixed filters, mirrored, 1500 integers"),
     "digits-features": Result("digits", "sparse layer on fixed filters of the straightened image"),
-    "digits-linear": Result("digits", "linear, pruned", is_older=True),
+    "digits-linear": Result("digits", "linear, pruned"),
     "digits-from-mnist": Result("digits", "two convolutions, fine-tuned", base="from MNIST at 8 x 8 pixels"),
     "mnist-default": Result("mnist", "a kernel on fixed filters", base=SHARE),
     "fashion-mnist-default": Result("fashion-mnist", "a kernel on whitened patches", base=SHARE),
@@ -147,8 +128,12 @@ class Numbers:
     test_errors: int | None
     holdout: float | None
     assurance: str = "replayed"
-    before: str = ""
     verified: str = ""
+
+    @property
+    def test(self) -> str:
+        """Test error of g."""
+        return "-" if self.test_errors is None else f"{100.0 * self.test_errors / TEST_N:.2f} %"
 
     @property
     def train(self) -> float:
@@ -178,7 +163,7 @@ class Numbers:
 def numbers(name: str) -> Numbers:
     """The numbers of a result."""
     record = json.loads((HERE / f"{name}.json").read_text())
-    before, used = record["before"], record["verified"]
+    used = record["verified"]
     program = json.loads(PROGRAMS.read_text()).get(name)
     return Numbers(
         n=record["n"],
@@ -190,7 +175,6 @@ def numbers(name: str) -> Numbers:
         test_errors=record.get("test_errors"),
         holdout=record.get("holdout"),
         assurance=record["assurance"],
-        before=f"{percent(before['bound'])} ({before['bits']:,} bits)",
         verified=f"{_cost(used)}, {used['gigabytes']:.1f} GB",
     )
 
@@ -208,59 +192,43 @@ def counted_bits(program: dict[str, Any]) -> int:
 
 
 COLUMNS = (
-    "data",
-    "g",
-    "assurance",
-    "bits",
-    "training error",
-    "certified error",
-    "before format 1.0",
-    f"+{MORE_BITS} bits",
-    "whole design paid as a program",
-    "test error",
-    "hold-out bound",
-    "to verify",
-    "record",
+    *("data", "g", "assurance", "bits", "training error", "certified error", f"+{MORE_BITS} bits"),
+    *("design paid as a program", "test error", "hold-out bound", "to verify", "record"),
 )
 
 
 def table() -> str:
-    """All results, the best of each sample first, those from a base last; then the best beside others."""
+    """All results, the best of each sample first, those from a base last; then what is not issued anew."""
     lines = _lines(COLUMNS)
     for key, data in DATA.items():
         rows = [(numbers(name), name, RESULTS[name]) for name in present(key)]
         for found, name, what in sorted(rows, key=lambda row: (bool(row[2].base), row[0].bound)):
             lines += _lines(_cells(data, found, name, what))[:1]
-    lines += [
-        "",
-        *_lines(("data", *BEST, "others, messages or weights", "others, sample compression", "aim here")),
-    ]
+    lines += ["", *_lines(("data", *BEST))]
     for key, data in DATA.items():
         own = [numbers(name) for name in present(key) if RESULTS[name].base in ("", SHARE)]
-        best = [_least(map(value, own)) for value in BEST.values()]
-        lines += _lines((data.name, *best, data.others, data.compressed, data.goal))[:1]
+        lines += _lines((data, *(_least(map(value, own)) for value in BEST.values())))[:1]
     lines += ["", *_lines(("not issued anew", "certified error then", "because it"))]
     for name, cells in LEFT.items():
         lines += _lines((name, *cells))[:1]
     return "\n".join(lines) + "\n"
 
 
-def _cells(data: Data, found: Numbers, name: str, what: Result) -> tuple[str, ...]:
+def _cells(data: str, found: Numbers, name: str, what: Result) -> tuple[str, ...]:
     program = f"{found.program_bits or 0:,} bits: {percent(found.as_program or 1.0)}"
     return (
-        f"{data.name}, n = {found.n:,}",
+        f"{data}, n = {found.n:,}",
         f"{what.network}; **{what.base}**" if what.base else what.network,
         found.assurance,
         f"{found.bits:,}",
         f"{100.0 * found.train:.2f} %" + (f", {found.picks:,} picked" if found.picks is not None else ""),
         f"**{percent(found.bound)}**",
-        found.before,
         percent(found.with_more_bits),
         "-" if found.program_bits is None else program,
-        "-" if found.test_errors is None else f"{100.0 * found.test_errors / TEST_N:.2f} %",
+        found.test,
         "-" if found.holdout is None else percent(found.holdout),
         found.verified,
-        f"[{name}]({name}.json)",
+        f"[json]({name}.json)",
     )
 
 
@@ -303,7 +271,7 @@ def present(key: str) -> list[str]:
     return [name for name, what in RESULTS.items() if what.data == key and (HERE / f"{name}.json").exists()]
 
 
-def picture() -> str:
+def scatter() -> str:
     """Bits against training error, with lines of equal bound."""
     plots = []
     for key, data in DATA.items():
@@ -329,18 +297,195 @@ def picture() -> str:
                     Series(label, [p.bits for p in points], [p.train for p in points], style="points")
                 )
         plots.append(
-            Plot(f"{data.name}: lines of equal bound", "bits of the message", "training error of g", series)
+            Plot(f"{data}: lines of equal bound", "bits of the message", "training error of g", series)
         )
     return standalone(plots_figure(plots, columns=2))
 
 
-def main() -> None:
-    """Counts the programs, and writes page and picture."""
-    PROGRAMS.write_text(json.dumps(count_programs(), indent=2) + "\n")
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    PAGE.write_text(before + BEGIN + table() + END + rest.split(END)[1])
-    PICTURE.write_text(picture())
+@dataclass(frozen=True)
+class Protocol:
+    """A row of the table of README.md.
+
+    Attributes:
+        letter: A every label counted, B part of them as base, C base of other data, D the network as it is.
+        data: Its sample.
+        record: The JSON of the run; empty where we have none.
+        published: The smallest certified error that others have published.
+        whose: By whom, with n and delta where they differ from ours.
+    """
+
+    letter: str
+    data: str
+    record: str
+    published: float | None = None
+    whose: str = ""
+
+
+P2L, TO_DISAGREE = "Pick-to-Learn 2026", "Bound to Disagree 2026"
+PROTOCOLS = (
+    Protocol("A", "mnist", "mnist-picked", 0.0306, f"{P2L}; n 43,200, delta .005"),
+    Protocol("A", "fashion-mnist", "fashion-mnist-picked", 0.328, "Lotfi 2022"),
+    Protocol("A", "cifar10", "cifar10-subspace", 0.485, f"{P2L}; n 36,000, delta .01"),
+    Protocol("B", "mnist", "mnist-default", 0.014, "Lotfi 2022"),
+    Protocol("B", "fashion-mnist", "fashion-mnist-default", 0.101, "Lotfi 2022"),
+    Protocol("B", "cifar10", "cifar10-default", 0.0902, f"{TO_DISAGREE}; delta .01"),
+    Protocol("C", "digits", "digits-from-mnist"),
+    Protocol("C", "cifar10", "", 0.086, "Akinwande 2024"),
+    Protocol("D, labels", "cifar10", "pretrained-resnet20-unseen"),
+    Protocol("D, inputs", "cifar10", "pretrained-resnet20-seen", 0.1736, TO_DISAGREE),
+)
+
+
+def by_protocol() -> str:
+    """The table of README.md, in per cent; the smaller certified error of a row is bold."""
+    lines = _lines(("data", "n", "ours", "hold-out", "test", "best published"))
+    for row in PROTOCOLS:
+        n, ours, *others = measured(row.record)
+        is_ours = ours is not None and (row.published is None or ours < row.published)
+        said = "-" if ours is None else _bare(ours)
+        theirs = "-" if row.published is None else f"{100.0 * row.published:.4g}"
+        theirs = f"{theirs if is_ours else f'**{theirs}**'} ({row.whose})" if row.whose else theirs
+        cells = (f"{row.letter}: {DATA[row.data]}", n, f"**{said}**" if is_ours else said, *others, theirs)
+        lines += _lines(cells)[:1]
+    return "\n".join(lines) + "\n"
+
+
+def measured(name: str) -> tuple[str, float | None, str, str]:
+    """n, the certified error, the hold-out limit of the same classifier, and its test error."""
+    if not name:
+        return "-", None, "-", "-"
+    record = json.loads((HERE / f"{name}.json").read_text())
+    errors, bound, held = record.get("test_errors"), record["bound"], record.get("holdout")
+    if "through_f" in record:  # about the network itself, by inputs without labels
+        errors, bound, held = record["test_errors_f"], record["through_f"], record["holdout_f"]
+    elif "original_errors" in record:  # what was counted is the test set
+        facts = HoldoutFacts(errors=record["errors"], n=record["n"], delta=DELTA, classes=10)
+        errors, held = record["errors"], holdout(facts).value
+    test = "-" if errors is None else f"{100.0 * errors / TEST_N:.2f}"
+    return f"{record['n']:,}", bound, "-" if held is None else _bare(held), test
+
+
+def _bare(limit: float) -> str:
+    """A limit in per cent, rounded up, without the sign."""
+    return percent(limit).removesuffix(" %")
+
+
+def run_example() -> dict[str, Any]:
+    """The first command of README.md, with the errors on what its classifier learned from."""
+    parts = cb.split(cb.load_sample("digits"), {"train": 0.8, "test": 0.2})
+    sample, test = parts["train"], parts["test"]
+    found = cb.certify(sample, test=test)
+    limit, known = found.certificate.limit, found.certificate.known.rows
+    with TemporaryDirectory() as folder:
+        found.save_to(Path(folder) / "g")
+        g = cb.load_classifier(Path(folder) / "g")
+    rows, _ = arrange(sample, Design()).split(known)
+    wrong = {
+        name: sum(a != b for a, b in zip(g.predict(torch.from_numpy(x)), y.tolist(), strict=True))
+        for name, x, y in (("known", sample.x[rows], sample.y[rows]), ("test", test.x, test.y))
+    }
+    held = HoldoutFacts(errors=wrong["test"], n=test.n, delta=DELTA, classes=sample.classes)
+    return {
+        "command": "codebound certify digits --holdout 0.2",
+        "bound": found.bound,
+        "errors": limit.errors,
+        "n": limit.n,
+        "known": known,
+        "known_errors": wrong["known"],
+        "test_errors": wrong["test"],
+        "test_n": test.n,
+        "holdout": holdout(held).value,
+        "classes": sample.classes,
+        "codebound": cb.__version__,
+    }
+
+
+WIDTH, LEFT_EDGE, RIGHT_EDGE, STEP = 760, 300, 640, 36
+STYLE = """text { font: 14px system-ui, sans-serif; fill: #1f2328 }
+.small { font-size: 12px; fill: #59636e } .strong { font-weight: 600 } .line { stroke: #d1d9e0 }
+.proven { fill: #1a7f37 } .limit { fill: #9a6700 } .seen { fill: #59636e }
+@media (prefers-color-scheme: dark) {
+text { fill: #f0f6fc } .small { fill: #9198a1 } .line { stroke: #3d444d }
+.proven { fill: #3fb950 } .limit { fill: #d29922 } .seen { fill: #9198a1 } }"""
+
+
+def example_picture() -> str:
+    """Limits as bars and measured errors as dots, on one scale."""
+    run = json.loads(EXAMPLE.read_text())
+    tested, learned = run["test_errors"] / run["test_n"], run["known_errors"] / run["known"]
+    rows = (
+        ("Certified error", "proven; no untouched test set needed", "proven", run["bound"]),
+        ("Hold-out limit", f"from {run['test_n']} untouched digits", "limit", run["holdout"]),
+        ("Test error", f"{run['test_errors']} of {run['test_n']} untouched digits", "seen", tested),
+        ("Training error", f"{run['known_errors']} of {run['known']} that it learned from", "seen", learned),
+    )
+    most = 1.1 * max(value for *_, value in rows)
+    height = 64 + STEP * len(rows) + 26
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
+        "<title>How often the classifier of the example is wrong on new digits</title>",
+        f"<style>{STYLE}</style>",
+        '<text x="16" y="28" class="strong">How often is it wrong on new digits?</text>',
+        '<text x="16" y="46" class="small">Bars: limits, with probability 95 %. Dots: measured.</text>',
+        f'<line x1="{LEFT_EDGE}" y1="60" x2="{LEFT_EDGE}" y2="{height - 22}" class="line"/>',
+    ]
+    for place, (name, note, kind, value) in enumerate(rows):
+        y, x = 64 + STEP * place, LEFT_EDGE + (RIGHT_EDGE - LEFT_EDGE) * value / most
+        bar = f'<rect x="{LEFT_EDGE}" y="{y + 8}" width="{x - LEFT_EDGE:.1f}" height="16" class="{kind}"/>'
+        dot = f'<circle cx="{x:.1f}" cy="{y + 16}" r="6" class="{kind}"/>'
+        said = f"{100.0 * value:.2f} %" if kind == "seen" else f"at most {percent(value)}"
+        weight = ' class="strong"' if kind == "proven" else ""
+        parts += [
+            f'<text x="16" y="{y + 14}"{weight}>{name}</text>',
+            f'<text x="16" y="{y + 29}" class="small">{note}</text>',
+            dot if kind == "seen" else bar,
+            f'<text x="{x + 12:.1f}" y="{y + 21}"{weight}>{said}</text>',
+        ]
+    guess = f"guessing: {100.0 * (1.0 - 1.0 / run['classes']):.0f} %, far off to the right"
+    parts += [f'<text x="{LEFT_EDGE}" y="{height - 8}" class="small">{guess}</text>', "</svg>"]
+    return "\n".join(parts) + "\n"
+
+
+def pages() -> dict[Path, str]:
+    """Every page with its tables, and the picture of README.md; nothing is written."""
+    for folder in (HERE, ROOT / "benchmarks"):  # whose scripts measured the last two
+        sys.path.insert(0, str(folder))
+    everyday, first_look = (importlib.import_module(name) for name in ("everyday", "first_look"))
+    rows = {name: json.loads((HERE / f"{name}.json").read_text()) for name in ("everyday", "first_look")}
+    return {
+        ROOT / "README.md": _between(ROOT / "README.md", by_protocol()),
+        ROOT / "docs/example.svg": example_picture(),
+        HERE / "README.md": _between(HERE / "README.md", table()),
+        HERE / "everyday.md": everyday.page(rows["everyday"]["rows"]),
+        HERE / "first_look.md": first_look.show(rows["first_look"]),
+    }
+
+
+def _between(page: Path, text: str) -> str:
+    """The page with its table, which stands between two marks."""
+    before, rest = page.read_text("utf-8").split(BEGIN)
+    return before + BEGIN + text + END + rest.split(END)[1]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the pages, or compare them with their JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("check", "run", "programs"):
+        parser.add_argument(f"--{name}", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.run:
+        EXAMPLE.write_text(json.dumps(run_example(), indent=1) + "\n")
+    if options.programs:
+        PROGRAMS.write_text(json.dumps(count_programs(), indent=2) + "\n")
+    made = pages()
+    if options.check:
+        stale = [path.relative_to(ROOT) for path, text in made.items() if path.read_text("utf-8") != text]
+        if stale:
+            sys.exit(f"{', '.join(map(str, stale))}: not what the JSON says. Run python results/page.py.")
+        return
+    for path, text in made.items():
+        path.write_text(text, "utf-8")
+    SCATTER.write_text(scatter())
 
 
 if __name__ == "__main__":

@@ -32,6 +32,11 @@ def test_the_readme_has_snippets():
     assert OFFLINE
 
 
+def test_the_readme_is_short():
+    assert len(README.split()) <= 900
+    assert max(map(len, README.splitlines())) <= 120
+
+
 def test_python_snippets_run(searches, capsys):
     exec(compile("\n".join(PYTHON), "README.md", "exec"), {"__name__": "readme"})
     assert capsys.readouterr().out.endswith("ACCEPT\n")

@@ -45,8 +45,15 @@ def beside(path: Path, kind: str):
     return load_file(file) if file.exists() else None
 
 
-def test_the_page_is_that_of_the_records(page):
-    assert page.table() in (RESULTS / "README.md").read_text(), "run python results/page.py"
+def test_every_table_and_the_picture_are_those_of_the_records(page):
+    page.main(["--check"])
+
+
+def test_the_example_of_the_readme_is_the_run_that_it_shows(page):
+    run, readme = json.loads(page.EXAMPLE.read_text()), (RESULTS.parent / "README.md").read_text()
+    assert f"$ {run['command']}" in readme
+    assert f" certified error      {page.percent(run['bound'])} " in readme
+    assert f"{run['errors']} of {run['n']} rows after the first {run['known']} are wrong." in readme
 
 
 def test_more_bits_and_picks_are_counted_by_their_own_bounds(page):
