@@ -16,7 +16,7 @@ from codebound_networks.chains.message import Message
 from codebound_networks.codes.tensors import Zero
 from codebound_networks.reading.callables import output_shape
 from codebound_networks.reading.walk import readable, wrap
-from codebound_networks.views.fold import describe_folding, without_batch_norms
+from codebound_networks.views.fold import describe_folding
 from codebound_networks.views.graphs import Traced
 from codebound_networks.views.rebuild import with_weights
 
@@ -36,7 +36,7 @@ class Original(AbstractOriginal):
 
     chain: Chain | None  # the architecture, where a message can describe it
     tensors: Mapping[str, Tensor]  # with the names of the message
-    module: fx.GraphModule | None = None  # the operations, where it is no chain
+    module: nn.Module | None = None  # the operations, where it is no chain
     notes: tuple[str, ...] = ()  # what was done to read the module, in sentences
     unchained: str = ""  # why it is no chain; empty where it is one
 
@@ -58,7 +58,6 @@ class Original(AbstractOriginal):
         inside = read.model
         if classes is not None:
             require_logits(output_shape(inside, example), classes)
-        notes += describe_folding(inside)
 
         @cache  # it takes seconds, and is needed twice where it is no chain either
         def plain() -> fx.GraphModule:
@@ -68,11 +67,13 @@ class Original(AbstractOriginal):
 
         if not unchained:
             try:
-                return Original(*chain_of(read, input_shape, plain=plain), notes=notes)
+                chain, tensors = chain_of(read, input_shape, plain=plain)
+                return Original(chain, tensors, notes=notes + describe_folding(inside))
             except ModelError as reason:
                 unchained = str(reason)
-        folded = without_batch_norms(plain()).float()
-        return Original(None, folded.state_dict(), folded, notes, unchained)
+        module = with_weights(plain(), plain().state_dict()).float()
+        real = {name: each for name, each in module.state_dict().items() if each.is_floating_point()}
+        return Original(None, real, module, notes, unchained)
 
     def build(self, tensors: Mapping[str, Tensor] | None = None) -> nn.Module:
         """A new network of this architecture, in evaluation mode: f, or one with other tensors."""
@@ -85,7 +86,7 @@ class Original(AbstractOriginal):
     @property
     def computes(self) -> str:
         """The operations in words: equal for networks that differ by their tensors alone."""
-        return self.module.code if self.module is not None else str(self.chain)
+        return str(self.chain if self.module is None else self.module)
 
     def unchanged_message(self, options: Options) -> Message:  # noqa: D102
         zeros = {name: Zero(array.shape) for name, array in self.arrays.items()}

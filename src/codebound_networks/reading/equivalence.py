@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 
 def _in_one_precision(plain: Plain) -> nn.Module:
-    return replace(
-        plain, tensors={name: tensor.detach().double() for name, tensor in plain.tensors.items()}
-    ).module()
+    real = {name: each.detach().double() for name, each in plain.tensors.items() if each.is_floating_point()}
+    return replace(plain, tensors={**plain.tensors, **real}).module()
 
 
 @torch.no_grad()

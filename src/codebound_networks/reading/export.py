@@ -28,7 +28,7 @@ from codebound_networks.reading.canonical import simplify
 from codebound_networks.reading.constants import fold_constants
 from codebound_networks.reading.equivalence import require_same
 from codebound_networks.views.kinds import arguments_of
-from codebound_networks.views.rebuild import WHOLE, copy_with, first_weight, tensors_of, unwrap
+from codebound_networks.views.rebuild import PLAIN, copy_with, first_weight, tensors_of, unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,6 @@ _BATCHES = (101, 103, 107, 113, 131, 137)  # of which hardly any size of a netwo
 _SAME = {"alias", "clone", "contiguous", "detach", "lift_fresh_copy", "dropout", "_to_copy", "to", "type_as"}
 _CHECKS = ("_assert", "sym_constrain")
 _NO_CHANCE = (("train", False), ("dropout_p", 0.0), ("dropout", 0.0))
-_MOST_WHOLE = 2**24  # integers up to here are float32 numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,34 +48,29 @@ class Plain:
     """A network as operations of torch and the tensors that they read."""
 
     graph: fx.Graph  # one input, one output; tensors are ``get_attr`` nodes
-    # all of them, floating point, by the names that they have in the module. Those that nothing has changed
-    # are the module's own
+    # by the names that they have in the module; those that nothing has changed are the module's own
     tensors: Mapping[str, Tensor]
-    # names of tensors whose entries are integers, such as positions: no other value makes sense
-    whole: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()  # what was done to the module, in sentences
 
     def module(self) -> fx.GraphModule:
         """The network as a module of torch, in evaluation mode."""
-        return mark_plain(fx.GraphModule(holder(self.tensors), self.graph), self.whole)
+        root = nn.Module()
+        for name, tensor in self.tensors.items():
+            put(root, name, tensor)
+        return mark_plain(fx.GraphModule(root, self.graph))
 
 
-def mark_plain(module: fx.GraphModule, whole: frozenset[str]) -> fx.GraphModule:
+def mark_plain(module: fx.GraphModule) -> fx.GraphModule:
     """A module of ours, in evaluation mode, that is known to be a plain network."""
-    module.meta[WHOLE] = whole
+    module.meta[PLAIN] = True
     return module.eval()
 
 
-def holder(tensors: Mapping[str, Tensor]) -> nn.Module:
-    """A module that has these tensors as parameters of these names, and does nothing."""
-    root = nn.Module()
-    for name, tensor in tensors.items():
-        put(root, name, parameter(tensor))
-    return root
+def put(root: nn.Module, name: str, part: nn.Module | Tensor) -> None:
+    """Gives a module a part of that name, which may have dots; what is held under it already stays.
 
-
-def put(root: nn.Module, name: str, part: nn.Module | nn.Parameter) -> None:
-    """Gives a module a part of that name, which may have dots; what is held under it already stays."""
+    A tensor that is no parameter becomes a buffer.
+    """
     *path, last = name.split(".")
     for step in path:
         if step not in root._modules:
@@ -87,12 +81,10 @@ def put(root: nn.Module, name: str, part: nn.Module | nn.Parameter) -> None:
         for inner, value in (*known._parameters.items(), *known._modules.items()):
             if getattr(part, inner, None) is None:
                 setattr(part, inner, value)
-    setattr(root, last, part)
-
-
-def parameter(tensor: Tensor) -> nn.Parameter:
-    """The tensor itself where it is a parameter, else one that is not trained."""
-    return tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor, requires_grad=False)
+    if isinstance(part, nn.Module | nn.Parameter):
+        setattr(root, last, part)
+    else:
+        root.register_buffer(last, part)
 
 
 def plain_network(model: nn.Module, example: Tensor, *, classes: int | None = None) -> Plain:
@@ -123,8 +115,7 @@ def plain_network(model: nn.Module, example: Tensor, *, classes: int | None = No
     inputs = example[:1].to(device=first.device, dtype=first.dtype)
     inputs = adapter.settle(inputs, name)
     program, batch = _export(adapter, inputs, name)
-    reader = _Reader(program, inputs_are_whole=adapter.is_whole, batch=batch)
-    plain = reader.plain((*notes, *kept, *adapter.notes), inside)
+    plain = _Reader(program, batch).plain((*notes, *kept, *adapter.notes), inside)
     require_same(plain, adapter, inputs, name, tolerance=0.05 if _is_narrow(program) else 1e-3)
     return plain
 
@@ -191,11 +182,9 @@ class _Reader:
     """Makes the plain graph of a program."""
 
     program: ExportedProgram
-    inputs_are_whole: bool
     batch: int
     graph: fx.Graph = field(default_factory=fx.Graph)
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    whole: set[str] = field(default_factory=set)
 
     def plain(self, notes: Sequence[str], model: nn.Module) -> Plain:
         """The network; tensors have their first name in the model, and are its own."""
@@ -223,13 +212,13 @@ class _Reader:
         self._settle_precision()
         used = {str(node.target) for node in self.graph.nodes if node.op == "get_attr"}
         tensors = {name: self.tensors[name] for name in self.tensors if name in used}
-        types = {tensor.dtype for name, tensor in tensors.items() if name not in self.whole}
+        real = {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
+        types = {tensor.dtype for tensor in real.values()}
         if len(types) > 1:
             widest = reduce(torch.promote_types, types)
-            kept = {name: tensors[name] for name in self.whole & used}
-            tensors = {name: nn.Parameter(each.detach().to(widest)) for name, each in tensors.items()} | kept
+            tensors |= {name: nn.Parameter(each.detach().to(widest)) for name, each in real.items()}
             folded.append(f"Its tensors are of {len(types)} precisions: it is computed in {widest}.")
-        return Plain(self.graph, tensors, frozenset(self.whole & used), (*notes, *folded))
+        return Plain(self.graph, tensors, (*notes, *folded))
 
     def _require_no_memory(self, kinds: Sequence[OutputKind]) -> None:
         """Tensors may change as long as no logit reads them, as counters of calls do."""
@@ -243,10 +232,8 @@ class _Reader:
 
     def _settle_precision(self) -> None:
         """The precision is that of a weight, where there is one: inputs may be integers."""
-        weights = (
-            node for node in self.graph.nodes if node.op == "get_attr" and str(node.target) not in self.whole
-        )
-        weight = next(weights, None)
+        read = (node for node in self.graph.nodes if node.op == "get_attr")
+        weight = next((node for node in read if self.tensors[str(node.target)].is_floating_point()), None)
         if weight is None or not self.dtype.users:
             return
         with self.graph.inserting_after(self.x):
@@ -258,84 +245,18 @@ class _Reader:
         self.graph.erase_node(self.dtype)
 
     def _tensor(self, spec: Any) -> fx.Node:
-        """Return the node of a program's tensor: read by name, or made of few numbers."""
+        """The node that reads a tensor of the program, under its first name in the module."""
         target, program = str(spec.target), self.program
         held = self.held.get(target)
-        name = target.removeprefix("network.") if held is None else held.name
-        if held is not None:
-            value = held.tensor.detach() if held.kind != "parameter" else held.tensor
-        else:
+        if held is None:
+            name = target.removeprefix("network.")
             value = program.state_dict[target] if target in program.state_dict else program.constants[target]
-        hidden = value == -torch.inf
-        is_mask = held is None or held.kind != "parameter"
-        is_mask = is_mask and bool(hidden.any()) and bool(value[~hidden].isfinite().all())
-        is_saved = held is not None and held.is_persistent and value.is_floating_point() and not is_mask
-        if not is_saved and target not in self.changed and (made := self._make_buffer(value)) is not None:
-            return made
-        if is_mask:
-            kept = self._attribute(name, value.detach().masked_fill(hidden, 0.0))
-            places = self._whole(f"{name}_hidden", hidden)
-            made = self._call(aten.masked_fill.Scalar, (kept, places, -torch.inf))
-            made.meta["val"] = value
-            return made
-        if value.is_floating_point():
-            return self._attribute(name, value)
-        if value.is_complex():
-            parts = self._attribute(name, torch.view_as_real(value.detach().resolve_conj()).clone())
-            pairs = self._call(aten.view_as_complex.default, (parts,))
-            pairs.meta["val"] = value
-            return pairs
-        if value.numel() and value.abs().max() > _MOST_WHOLE:
-            raise ModelError(
-                f"tensor {name} has integers beyond {_MOST_WHOLE}, which have no code: make them in forward."
-            )
-        return self._whole(name, value)
-
-    def _whole(self, name: str, value: Tensor) -> fx.Node:
-        self.whole.add(name)
-        kept = self._attribute(name, value.to(torch.float32))
-        cast = self._call(aten.to.dtype, (kept, value.dtype))
-        cast.meta["val"] = value
-        return cast
-
-    def _attribute(self, name: str, value: Tensor) -> fx.Node:
+        else:
+            name = held.name
+            value = held.tensor if held.kind == "parameter" else held.tensor.detach()
         self.tensors[name] = value
         node = self.graph.create_node("get_attr", name)
         node.meta["val"] = value
-        return node
-
-    def _make_buffer(self, value: Tensor) -> fx.Node | None:
-        """A buffer from few numbers: none, all entries equal, in steps, or one value below a diagonal."""
-        if value.is_complex():
-            return None
-        flat, shape = value.flatten(), list(value.shape)
-        single = flat[0].item() if len(flat) else 0
-        dtype = self.dtype if value.is_floating_point() else value.dtype
-        node = None
-        if bool((flat == single).all()):
-            node = self._call(aten.full.default, (shape, single), dtype=dtype)
-        elif value.dtype is not torch.bool and max(shape) == len(flat):
-            step = flat[1].item() - single
-            end = single + step * len(flat)
-            if (
-                step == int(step)
-                and single == int(single)
-                and torch.equal(flat, torch.arange(int(single), int(end), int(step)).to(flat.dtype))
-            ):
-                node = self._call(aten.arange.start_step, (int(single), int(end), int(step)), dtype=dtype)
-                node = node if value.dim() == 1 else self._call(aten.reshape.default, (node, shape))
-        elif value.dim() > 1 and value[..., -1, 0].numel() == 1:
-            low, high = value[..., -1, 0].item(), value[..., 0, -1].item()
-            below = torch.ones(shape[-2:], dtype=torch.bool, device=value.device).tril().expand(shape)
-            if torch.equal(value, torch.where(below, value[..., -1:, :1], value[..., :1, -1:])):
-                ones = self._call(aten.full.default, (shape, True), dtype=torch.bool)
-                below_node = self._call(aten.tril.default, (ones,))
-                node = below_node
-                if value.dtype is not torch.bool or not low:
-                    filled = self._call(aten.full.default, (shape, high), dtype=dtype)
-                    node = self._call(aten.masked_fill.Scalar, (filled, below_node, low))
-        if node is not None:
-            node.meta["val"] = value
         return node
 
     def _call(self, target: Callable[..., Any], args: tuple[Any, ...], **kwargs: Any) -> fx.Node:

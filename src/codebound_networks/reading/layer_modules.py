@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, fx, nn
 
-from codebound_networks.reading.export import mark_plain, parameter, plain_network, put
+from codebound_networks.reading.export import mark_plain, plain_network, put
 from codebound_networks.views.kinds import arguments_of
 from codebound_networks.views.rebuild import is_plain
 
@@ -63,8 +63,8 @@ def with_layers(plain: Plain) -> fx.GraphModule:
         if layer in found.layers:
             put(root, layer, found.layers[layer])
         if name in read and name not in found.filled:
-            put(root, name, parameter(tensor))
-    return mark_plain(fx.GraphModule(root, graph), plain.whole)
+            put(root, name, tensor)
+    return mark_plain(fx.GraphModule(root, graph))
 
 
 @dataclass
@@ -129,8 +129,9 @@ def _tensor_names(node: fx.Node) -> tuple[str | None, ...] | None:
 
 
 def _fill(layer: Any, weight: Tensor | None, bias: Tensor | None) -> nn.Module:
-    layer.weight = None if weight is None else parameter(weight)
-    layer.bias = None if bias is None else parameter(bias)
+    for name, tensor in (("weight", weight), ("bias", bias)):
+        is_own = tensor is None or isinstance(tensor, nn.Parameter)
+        setattr(layer, name, tensor if is_own else nn.Parameter(tensor, requires_grad=False))
     return layer  # type: ignore[no-any-return]
 
 

@@ -44,7 +44,8 @@ def mixing_step(graph: fx.Graph, tensors: Mapping[str, Tensor], x: Tensor) -> st
     Raises:
         Exception: The graph does not take batches of every size.
     """
-    held = {name: tensor.detach().cpu().double() for name, tensor in tensors.items()}
+    held = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
+    held |= {name: tensor.double() for name, tensor in held.items() if tensor.is_floating_point()}
     try:
         found = (_Trial(held, torch.Generator().manual_seed(seed)).of(graph, x) for seed in range(_TRIALS))
         return next(filter(None, found), "")

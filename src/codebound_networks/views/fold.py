@@ -1,7 +1,7 @@
 """Batch norms folded into the layers before them."""
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -13,8 +13,6 @@ from codebound_networks.views.graphs import Traced
 from codebound_networks.views.kinds import kind_of
 from codebound_networks.views.layers import refusal_of
 from codebound_networks.views.rebuild import tensors_of, with_weights
-
-aten = torch.ops.aten
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,35 +74,6 @@ def fold_batch_norms(model: nn.Module | Traced, *, strict: bool = False) -> Fold
         _absorb(result.get_submodule(layer), norm)
         _replace(result, norm, nn.Identity())
     return Folding(model=result, folded=tuple(folded), kept=tuple(kept))
-
-
-def without_batch_norms(model: fx.GraphModule) -> fx.GraphModule:
-    """A plain network whose batch norms are folded; those that follow no layer are a factor and a summand."""
-    module = cast("fx.GraphModule", fold_batch_norms(model).model)
-    for node in [node for node in module.graph.nodes if node.op == "call_module"]:
-        norm: Any = module.get_submodule(str(node.target))
-        if kind_of(norm).name == "batch norm":
-            scale, shift = _scale_and_shift(norm)
-            holder = nn.Module()
-            holder.weight = nn.Parameter(scale.to(norm.running_var.dtype), requires_grad=False)
-            holder.bias = nn.Parameter(shift.to(norm.running_var.dtype), requires_grad=False)
-            _replace(module, norm, holder)
-            shape = [len(scale), *[1] * (len(node.meta["val"].shape) - 2)]
-            _insert_scaling(module.graph, node, shape)
-    module.recompile()
-    return module
-
-
-def _insert_scaling(graph: fx.Graph, node: fx.Node, shape: list[int]) -> None:
-    """Puts a product and a sum in the place of a batch norm."""
-    result = node.args[0]
-    with graph.inserting_before(node):
-        for part, operation in (("weight", aten.mul.Tensor), ("bias", aten.add.Tensor)):
-            value = graph.create_node("get_attr", f"{node.target}.{part}")
-            value = value if len(shape) == 1 else graph.call_function(aten.reshape.default, (value, shape))
-            result = graph.call_function(operation, (result, value))
-    node.replace_all_uses_with(cast("fx.Node", result))
-    graph.erase_node(node)
 
 
 def describe_folding(model: nn.Module) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from codebound.run.tensor_files import dtype_name
 from codebound_networks.views.kinds import is_recognised
 
 TensorKind = Literal["parameter", "buffer", "attribute"]
-WHOLE = "codebound: tensors of integers"
+PLAIN = "codebound: a plain network"
 """Mark of a plain network, in the way torch lets modules have one."""
 
 
@@ -227,7 +227,7 @@ def first_weight(model: nn.Module) -> Tensor:
 
 def is_plain(module: nn.Module) -> TypeGuard[fx.GraphModule]:
     """Return True for a plain network: operations are torch's, tensors are read by name."""
-    return isinstance(module, fx.GraphModule) and WHOLE in module.meta
+    return isinstance(module, fx.GraphModule) and PLAIN in module.meta
 
 
 def unwrap(model: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
