@@ -115,7 +115,6 @@ def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every method of ``certify`` does all of its work, only less of each: seconds instead of a minute."""
     from codebound.methods import picks as picked
     from codebound_networks.methods import pruned
-    from codebound_networks.methods import sparse_features as features
     from codebound_networks.methods import subspace_networks as subspace
     from codebound_papers.guha23 import masks
 
@@ -129,6 +128,4 @@ def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subspace, "_STEPS", {"standard": 60})
     monkeypatch.setattr(subspace, "_RUNS", {"standard": 1})
     monkeypatch.setattr(subspace, "_EVALUATIONS", {"standard": 60})
-    monkeypatch.setattr(features, "_COUNTS", {"standard": 4})
-    monkeypatch.setattr(features, "_FEW_COUNTS", 2)
     monkeypatch.setattr(masks, "_STEPS", {"standard": 40})

@@ -10,12 +10,6 @@ VERBS = {
 }
 
 METHODS = {
-    "features": Method(
-        "A sparse linear layer on features that cost no bits: those of fixed filters, or of the base.",
-        "codebound_networks.methods.sparse_features:propose_features",
-        is_own=True,
-        is_spare=True,
-    ),
     "prune": Method(
         "Prunes and quantises; trains what is left on the sample, unless the effort is quick.",
         "codebound_networks.methods.pruned:propose_pruned",

@@ -1,4 +1,4 @@
-"""``certify --known base=FILE`` and ``train --for-certificate``, from files to a verified certificate."""
+"""``certify --known base=FILE``, from files to a verified certificate."""
 
 import json
 import shlex
@@ -26,7 +26,6 @@ def normed(input_shape, classes):
     )
 """
 WORDS = "trained on clusters with five classes"
-FOLDED = "Batch norms are folded (1): a method that trains anew does so without them."
 
 
 @pytest.fixture
@@ -134,84 +133,3 @@ class TestCertify:
         command = ("certify", "--model", "mlp:widths=8", "sample.npz", "-q", "--out", "g")
         refused(codebound(*command, *arguments), code, message)
         assert not (workspace / "g").exists()
-
-
-class TestTrain:
-    @pytest.mark.thorough
-    @pytest.mark.parametrize("arch", [(), ("mlp:widths=8",)])
-    def test_weights_and_certificate_are_of_one_network(self, arch, workspace, codebound, capsys):
-        code, out, err = codebound(
-            "train",
-            *arch,
-            "--for-certificate",
-            "--data",
-            "sample.npz",
-            "--test",
-            "test.npz",
-            "--device",
-            "cpu",
-        )
-        assert code == 0, err
-        assert "Certified error" in out
-        record = json.loads((workspace / "runs/train-1/result.json").read_text())
-        assert record["weights"] == "runs/train-1/model.safetensors"
-        assert record["train_error"] == record["train_errors"] / 300
-        assert record["test_n"] == 100
-        assert record["original_errors"] is None
-        weights = load_file(record["weights"])
-        layers = len([name for name in weights if name.endswith("weight")])
-        assert layers == (2 if arch else 3)
-        accepted, _ = is_verified(record, capsys)
-        assert accepted
-
-    @pytest.mark.thorough
-    def test_batch_norms_are_folded_and_it_is_said(self, workspace, codebound, capsys):
-        command = ("train", "few_nets:normed", "--for-certificate", "--data", "sample.npz", "--device", "cpu")
-        code, _, err = codebound(*command, "--out", "g")
-        assert code == 0, err
-        assert FOLDED in err
-        record = json.loads((workspace / "g/result.json").read_text())
-        assert FOLDED in record["notes"]
-        assert FOLDED not in codebound(*command, "--out", "quiet", "-q")[2]
-        weights = load_file("g/model.safetensors")
-        shapes = {name: tuple(value.shape) for name, value in weights.items()}
-        assert shapes == {"0.weight": (6, 5), "1.weight": (3, 6)}
-        with np.load("sample.npz") as file:
-            x, y = torch.from_numpy(file["x"]), torch.from_numpy(file["y"])
-        logits = torch.relu(x @ weights["0.weight"].T) @ weights["1.weight"].T
-        assert int((logits.argmax(1) != y).sum()) == record["train_errors"]
-        assert is_verified(record, capsys)[0]
-
-    @pytest.mark.thorough
-    def test_around_a_base(self, pretrained, codebound, capsys):
-        command = ("train", "mlp:widths=8", "--for-certificate", "--data", "sample.npz", "--device", "cpu")
-        code, out, _ = codebound(*command, "--base", pretrained, "--base-says", WORDS, "--out", "g")
-        assert code == 0
-        assert f"DECLARED, not checked: base: {WORDS}" in out
-        record = json.loads((pretrained.parents[1] / "g/result.json").read_text())
-        assert is_verified(record, capsys)[0]
-        # what was trained for a certificate has seen its sample
-        certify = ("certify", "--model", "mlp:widths=8", "sample.npz", "-q")
-        assert "this very sample" in codebound(*certify, "--known", "base=g/model.safetensors")[2]
-        with np.load("sample.npz") as file:
-            np.savez("sample.npz", x=file["x"][::-1], y=file["y"][::-1])
-        assert "300 of the 300 inputs" in codebound(*certify, "--known", "base=g/model.safetensors")[2]
-
-    @pytest.mark.thorough
-    @pytest.mark.parametrize(
-        ("arguments", "code", "message"),
-        [
-            (("mlp", "--for-certificate", "--epochs", "3", "--lr", "1"), 2, "--lr, --epochs cannot be given"),
-            (("mlp", "--effort", "max"), 2, "belongs to --for-certificate"),
-            ((), 2, "give an architecture"),
-            (("--for-certificate", "--base", "b.safetensors"), 2, "give it too (arch)"),
-            (("--for-certificate", "--effort", "quick"), 1, "longer than a quick search"),
-            (("--for-certificate", "--effort", "huge"), 2, "unknown effort"),
-            (("few_nets:tanh", "--for-certificate"), 1, "is no chain of layers"),
-        ],
-    )
-    def test_bad_input_is_one_message(self, arguments, code, message, workspace, codebound):
-        refused(
-            codebound("train", *arguments, "--data", "sample.npz", "-q", "--device", "cpu"), code, message
-        )
-        assert not list((workspace / "runs").glob("*"))

@@ -23,7 +23,7 @@ from codebound_networks.train.harness import fit
 from codebound_papers.guha23 import masks as trained
 
 NETWORKS = ("linear", "mlp:widths=12", "lenet5")
-TRAINED = ("features", "subspace", "subspace-f", "lottery", "imp")  # never at the effort quick
+TRAINED = ("subspace", "subspace-f", "lottery", "imp")  # never at the effort quick
 METHODS = list_methods()
 RULES = ("picks", "split")  # g is learned from the sample: its weights are not in the message
 POST_HOC = [name for name in METHODS if name not in (*TRAINED, *RULES, "scores", "prune", "conv")]

@@ -3,7 +3,7 @@
 import torch
 from torch import fx, nn
 
-from codebound_networks.reading.export import holder, put
+from codebound_networks.reading.export import put
 
 
 class _Noting(fx.Interpreter):
@@ -14,11 +14,19 @@ class _Noting(fx.Interpreter):
         return n.meta["val"]
 
 
+def held(tensors):
+    """A module that has these tensors, and does nothing."""
+    root = nn.Module()
+    for name, tensor in tensors.items():
+        put(root, name, nn.Parameter(tensor, requires_grad=False))
+    return root
+
+
 def graph_of(write, x, tensors):
     """The graph that ``write(graph, x, read)`` adds its operations to; ``read(name)`` is a tensor."""
     graph = fx.Graph()
     graph.output(write(graph, graph.placeholder("x"), lambda name: graph.create_node("get_attr", name)))
-    _Noting(fx.GraphModule(holder(tensors), graph)).run(x)
+    _Noting(fx.GraphModule(held(tensors), graph)).run(x)
     graph.owning_module = None  # tensors may be others soon
     return graph
 
@@ -38,7 +46,7 @@ def module_of(write, x, **layers: nn.Module):
 def computed(graph, x, tensors):
     """What a graph makes of inputs."""
     with torch.no_grad():
-        return fx.Interpreter(holder(tensors), graph=graph).run(x)
+        return fx.Interpreter(held(tensors), graph=graph).run(x)
 
 
 def operations(graph):

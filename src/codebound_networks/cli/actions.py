@@ -8,20 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import count_of, rate
-from codebound.certification import certify
-from codebound.cli.actions import load_samples, record_options, save_or_rescue
+from codebound.cli.actions import load_samples
 from codebound.known.provenance import Origin, origin_of
-from codebound.request import Known, Run
 from codebound.run.device import resolve_device
-from codebound.run.errors import UsageError
-from codebound.run.files import content_key, new_folder, write_json
+from codebound.run.files import content_key, write_json
 from codebound.run.progress import NOBODY, Listener
 from codebound.sample.caveats import remarks
-from codebound_networks.about_f.base import load_base
 from codebound_networks.about_f.models import load_network
 from codebound_networks.train import runs
 from codebound_networks.train.config import TrainConfig, parse_schedule, preset
-from codebound_networks.train.few_bits import DICTIONARY_SIDE
 from codebound_networks.train.harness import fit, run_record
 
 if TYPE_CHECKING:
@@ -72,91 +67,6 @@ def train_from_options(
     }
     write_json(out / runs.RESULT, record)
     return record
-
-
-def few_bits_from_options(
-    options: Mapping[str, Any], *, out: Path | None = None, listener: Listener = NOBODY
-) -> dict[str, Any]:
-    """Trains straight to few bits, certifies, and saves what a training saves with the certificate beside it.
-
-    With an architecture its weights are a few integers in a random subspace, around the base if there is one.
-    Without, the network is a small one for the shape of the inputs.
-    """
-    given = record_options(options)
-    arch, data, base = given["arch"], given["data"], given["base"]
-    if base is not None and arch is None:
-        raise UsageError("a base has an architecture: give it too (arch).")
-    if base is None and given["base_says"] is not None:
-        raise UsageError("base_says describes a base, and none was given.")
-    sample, test_set = load_samples(options)
-    place = resolve_device(given["device"])
-    # without an architecture any network with the shapes of the data: for images the method has its own
-    model = arch or ("linear" if len(sample.input_shape) == 3 else "mlp")
-    network = load_network(model, sample)
-    says = options["base_says"] or ""
-    pretrained = None if base is None else load_base(base, network, sample=sample, says=says)
-    method = _method(sample, device=place.type, has_architecture=arch is not None, has_base=base is not None)
-    settings = {
-        **{name: given[name] for name in ("for_certificate", "data", "test", "holdout", "base", "base_says")},
-        "model": arch or f"the network of the method {method}",
-        "method": method,
-        "effort": given["effort"] or "standard",
-        "delta": 0.05 if given["delta"] is None else given["delta"],
-        "seed": given["seed"] or 0,
-        "device": str(place),
-    }
-    with new_folder(out, "train") as folder:
-        listener.note(f"Training to few bits by {method} on {sample.n} examples of {data}, {place}.")
-        with listener.bar("training") as progress:
-            run = {name: settings[name] for name in ("effort", "seed", "device")}
-            found = certify(
-                sample,
-                network=network,
-                known=Known(base=pretrained),
-                method=settings["method"],
-                delta=settings["delta"],
-                test=test_set,
-                run=Run(progress=progress, **run),
-            )
-        kept = save_or_rescue(
-            replace(found, original_errors=None),
-            folder,
-            settings=settings,
-            data="" if {given["holdout"], options["data_folder"]} != {None} else data,
-            weights=runs.WEIGHTS,
-        )
-        assert found.network is not None  # these methods make one
-        runs.write_rows(folder, origin_of(found.network).rows)
-    test = None if found.confrontation is None else found.confrontation.test
-    counted = found.certificate.limit
-    record = {
-        "model": arch,
-        "data": data,
-        **kept.result,
-        "train_errors": counted.errors,
-        "train_error": counted.errors / counted.n,
-        "test_errors": None if test is None else test.errors,
-        "test_n": None if test is None else test.n,
-        "test_error": None if test is None else test.errors / test.n,
-        "seed": settings["seed"],
-        "device": str(place),
-        "weights": str(folder / runs.WEIGHTS),
-        "out": str(folder),
-        "sentence": kept.sentence,
-    }
-    write_json(folder / runs.RESULT, record)
-    return record
-
-
-def _method(sample: Sample, *, device: str, has_architecture: bool, has_base: bool) -> str:
-    """The method that makes the most of a network of this kind on this device."""
-    if has_base:
-        return "subspace"
-    if has_architecture:
-        return "subspace-f"
-    shape = sample.input_shape
-    has_filters = len(shape) == 3 and min(shape[1:]) >= DICTIONARY_SIDE
-    return "features" if has_filters and device == "cpu" else "subspace"
 
 
 def _slug(text: str) -> str:

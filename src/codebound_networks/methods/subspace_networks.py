@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.bounds.risk import OccamFacts
 from codebound.methods.search import Search, UnsuitedError
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.methods.hidden_units import without_biases
+from codebound_networks.methods.pruned import SMALLEST_SHARE
 from codebound_networks.methods.trainers import (
+    BY_BOUND,
     POLISHED,
-    AbstractTrainer,
     Candidate,
     best_polished,
     require_training,
 )
 from codebound_networks.train.few_bits import LEAST_SIDE, image_chains
 from codebound_networks.train.polishing import polish
-from codebound_networks.train.subspace import Learner, SubspaceSettings, train_in_subspace
+from codebound_networks.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,15 +84,24 @@ def _find(search: Search, networks: Sequence[tuple[Chain, Learner]]) -> None:
         if chosen is None or trainer.first.bound < chosen.first.bound:
             chosen = trainer  # the features of the others take much memory: they go
     assert chosen is not None  # there are networks
-    chosen.require_promise(chosen.first)
+    chosen.require_promise()
     search.propose(chosen.best().message)
 
 
-class _Trainer(AbstractTrainer[SubspaceSettings]):
-    """Trains one network by many plans, within its share of the products that the effort allows."""
+class _Trainer:
+    """Trains one network by many plans, within its share of the products that the effort allows.
+
+    Attributes:
+        search: What it is for.
+        chain: The architecture.
+        features: What the fixed part makes of the sample, computed once.
+        found: What was trained by each plan.
+    """
 
     def __init__(self, search: Search, chain: Chain, learner: Learner, *, rivals: int) -> None:
-        super().__init__(search, chain, learner)
+        self.search, self.chain = search, chain
+        self.features = Features.of(learner, search.sample, search.progress)
+        self.found: dict[SubspaceSettings, Candidate] = {}
         task, sample = search.task, search.sample
         base = task.base_tensors
         self.base = None if base is None else {name: torch.from_numpy(each) for name, each in base.items()}
@@ -117,7 +128,7 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
             price=_BIT * self.first.price,
         )
 
-    def best(self) -> Candidate[SubspaceSettings]:
+    def best(self) -> Candidate:
         """The best run that a search among neighbours of the plan finds, polished."""
 
         def bound_of(plan: SubspaceSettings) -> float:
@@ -132,7 +143,8 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
         half = self.evaluations // 2
         return best_polished(self.found.values(), self.polish_candidate, few=half // POLISHED, many=half)
 
-    def run(self, plan: SubspaceSettings) -> Candidate[SubspaceSettings]:
+    def run(self, plan: SubspaceSettings) -> Candidate:
+        """The integers of a plan."""
         before = len(self.found)
 
         def report(done: int, total: int | None, note: str = "") -> None:
@@ -142,8 +154,36 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
         integers = train_in_subspace(self.features, plan, base=self.base, progress=report)
         return self.judge(plan, integers)
 
-    def polish(self, candidate: Candidate[SubspaceSettings], counts: int) -> NDArray[np.int32]:
-        return polish(
+    def judge(self, plan: SubspaceSettings, integers: NDArray[np.int32]) -> Candidate:
+        """Counts errors on the features; the search holds the message, in case that it is interrupted."""
+        task = self.search.task
+        code = Subspace(
+            best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, plan.helper_seed
+        )
+        message = Message(task.options, self.chain, code)
+        bits, _ = message.encode()
+        tensors = {
+            name: torch.from_numpy(value).to(self.features.labels.device)
+            for name, value in message.weights(task.base_tensors).items()
+        }
+        facts = OccamFacts(
+            errors=self.features.errors(tensors),
+            n=len(self.features.labels),
+            code_bits=bits.length,
+            delta=task.delta,
+        )
+        candidate = Candidate(plan, integers, message, facts)
+        self.search.hold(message, candidate.bound)
+        return candidate
+
+    def require_promise(self) -> None:
+        """Ends the method where what its first candidate may become is no better than the best."""
+        facts = self.first.facts
+        self.search.require_promise(errors=facts.errors, code_bits=facts.code_bits / SMALLEST_SHARE)
+
+    def polish_candidate(self, candidate: Candidate, counts: int) -> Candidate:
+        """The candidate after a local search, or as it is."""
+        integers = polish(
             self.features,
             replace(candidate.plan, price=candidate.price),
             candidate.integers,
@@ -151,12 +191,7 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
             base=self.base,
             progress=self.search.progress,
         )
-
-    def message(self, plan: SubspaceSettings, integers: NDArray[np.int32]) -> Message:
-        code = Subspace(
-            best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, plan.helper_seed
-        )
-        return Message(self.search.task.options, self.chain, code)
+        return min(candidate, self.judge(candidate.plan, integers), key=BY_BOUND)
 
 
 def _neighbours(plan: SubspaceSettings) -> Iterator[SubspaceSettings]:

@@ -130,8 +130,9 @@ def _tensor_names(node: fx.Node) -> tuple[str | None, ...] | None:
 
 def _fill(layer: Any, weight: Tensor | None, bias: Tensor | None) -> nn.Module:
     for name, tensor in (("weight", weight), ("bias", bias)):
-        is_own = tensor is None or isinstance(tensor, nn.Parameter)
-        setattr(layer, name, tensor if is_own else nn.Parameter(tensor, requires_grad=False))
+        if tensor is not None and not isinstance(tensor, nn.Parameter):
+            tensor = nn.Parameter(tensor, requires_grad=False)
+        setattr(layer, name, tensor)
     return layer  # type: ignore[no-any-return]
 
 

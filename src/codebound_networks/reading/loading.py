@@ -18,7 +18,7 @@ from codebound.run.errors import ModelError, UsageError
 from codebound.run.extensions import current_directory_importable
 from codebound.run.tensor_files import dtype_name, read_weights, require_finite, some
 from codebound_networks.views.rebuild import forbidden_entries, tensors_of, unwrap
-from codebound_networks.views.zoo import FORMER_NAMES, ZOO, build, use_seed
+from codebound_networks.views.zoo import ZOO, build, use_seed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,6 @@ def load_model(
     >>> load_model("linear", input_shape=(64,), classes=10).linear1
     Linear(in_features=64, out_features=10, bias=True)
     """
-    spec = FORMER_NAMES.get(spec, spec)
     name, colon, tail = spec.partition(":")
     if name in ZOO:
         model = build(spec, input_shape=input_shape, classes=classes, seed=seed)

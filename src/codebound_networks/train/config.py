@@ -125,7 +125,6 @@ class TrainConfig:
     optimizer: OptimizerName = "adam"  # ``"adam"`` or ``"sgd"``
     learning_rate: float = 1e-3  # learning rate before the schedule, > 0
     momentum: float = 0.9  # SGD's momentum, Adam's beta1; in [0, 1)
-    nesterov: bool = False  # nesterov's form of the momentum (SGD only)
     weight_decay: float = 0.0  # coefficient of the L2 penalty that is added to the gradient, >= 0
     schedule: Schedule = field(default_factory=Constant)  # factor on the learning rate over time
     epochs: int = 20  # passes over the training set, >= 0
@@ -139,7 +138,6 @@ class TrainConfig:
     # GPUs alone. Weights stay as they are, and so do the passes that count errors
     precision: Precision = "float32"
     seed: int = 0  # seed of the batch order, dropout, augmentation and label shuffling; in [0, 2^63)
-    eval_every: int = 0  # full passes over training and test set every so many epochs; 0: only at the end
     checkpoint_every: int = 1  # epochs between two checkpoints, where there is a run folder, >= 1
     keep_every: int = 0  # weights are kept in the run folder every so many epochs; 0: only those at the end
 
@@ -160,13 +158,8 @@ class TrainConfig:
             self.precision in get_args(Precision), "precision", f"one of {', '.join(get_args(Precision))}"
         )
         require(0 <= self.seed < 2**63, "seed", "in [0, 2^63)")
-        require(self.eval_every >= 0, "eval_every", "at least 0 (0: only at the end)")
         require(self.checkpoint_every >= 1, "checkpoint_every", "at least 1")
         require(self.keep_every >= 0, "keep_every", "at least 0 (0: only at the end)")
-        if self.nesterov and (self.optimizer != "sgd" or self.momentum == 0.0):
-            raise UsageError(
-                "`nesterov` is a form of SGD's momentum: it needs optimizer 'sgd' and momentum > 0."
-            )
         if isinstance(self.schedule, Cosine) and 0 < self.epochs <= self.schedule.warmup:
             raise UsageError(
                 f"the warm-up must be shorter than the training. "
@@ -176,7 +169,7 @@ class TrainConfig:
     def record(self) -> dict[str, object]:
         """The settings that determine the trained weights, as JSON values."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        del values["eval_every"], values["checkpoint_every"], values["keep_every"]
+        del values["checkpoint_every"], values["keep_every"]
         return {**values, "schedule": str(self.schedule)}
 
 

@@ -316,16 +316,11 @@ def _train_epoch(
     mean_loss = _mean_loss(losses, plan.sizes, epoch=epoch)
     running_errors = int((torch.cat(guesses) != samples.train.y[plan.order]).sum())
     model.eval()
-    train_errors, test_errors = None, None
-    if config.eval_every and (epoch + 1) % config.eval_every == 0:
-        train_errors, test_errors = samples.errors(model)
     row = EpochRow(
         epoch=epoch + 1,
         learning_rate=rate,
         loss=mean_loss,
         running_errors=running_errors,
-        train_errors=train_errors,
-        test_errors=test_errors,
         seconds=time.perf_counter() - started,
         measures={},
     )

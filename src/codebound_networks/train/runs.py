@@ -68,10 +68,7 @@ class EpochRow:
     learning_rate: float  # learning rate of the last step
     loss: float  # mean training loss, each batch before its own step
     running_errors: int  # training examples whose largest output was another class, each batch likewise
-    # errors of the network after the epoch on the whole training set; None: not counted
-    train_errors: int | None
-    test_errors: int | None  # the same on the test set
-    seconds: float  # wall time of the epoch, evaluation included
+    seconds: float  # wall time of the epoch
     measures: Measures  # what ``on_epoch`` returned
 
 

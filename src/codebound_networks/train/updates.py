@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codebound_networks.train.config import TrainConfig
 
 _WARM_UPS = 3  # steps on the side before a recording, in which libraries choose their kernels
-_SEEN_THROUGH = ("torch.nn.", "codebound.")
+_SEEN_THROUGH = ("torch.nn.", "codebound.", "codebound_networks.")
 
 _PAD = 4  # zeros on each side of an image that is shifted
 
@@ -162,7 +162,6 @@ def make_optimizer(model: nn.Module, config: TrainConfig, device: torch.device) 
         trainable,
         lr=rate,
         momentum=config.momentum,
-        nesterov=config.nesterov,
         weight_decay=config.weight_decay,
         fused=True,
     )

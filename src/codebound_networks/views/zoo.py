@@ -50,12 +50,6 @@ class Architecture:
 
 
 ZOO: dict[str, Architecture] = {}
-FORMER_NAMES = {
-    f"codebound.{package}.few_bits:{function}": spec
-    for package in ("nets", "chains", "coding")
-    for function, spec in (("image_network", "few-bits"), ("plain_network", "few-bits:plain=true"))
-}
-"""Names of networks from before they had one here. Recorded commands still use them."""
 
 
 def build(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int = 0) -> nn.Module:

@@ -58,7 +58,6 @@ _VERBS = {
 _OURS = frozenset({"out", "format", "quiet", "verbose", "list", "engine", "workers", "address"})
 # a plan has certify for training to a certificate; and compare writes into the folder of a run
 _LEFT_OUT = {
-    "train": frozenset({"for_certificate", "effort", "delta", "base", "base_says"}),
     "compare": frozenset({"over"}),
 }
 _SOURCES = frozenset({"model", "data", "test", "unlabelled", "learner", "helper", "encoder"})

@@ -21,9 +21,7 @@ from codebound.run.tensor_files import float32_sha256
 from codebound.sample.arrays import from_arrays
 from codebound_networks.about_f.base import load_base
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.operations import Linear, MaxPool, NormalisedConv, Shifts
-from codebound_networks.methods import pruned as prune
-from codebound_networks.methods import sparse_features as features
+from codebound_networks.chains.operations import Linear, MaxPool
 from codebound_networks.methods import subspace_networks as subspace
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
@@ -176,11 +174,9 @@ class TestSubspace:
         assert not any("bias" in name for name in alone.network.state_dict())
 
     @pytest.mark.thorough
-    def test_auto_leaves_it_out_where_the_scores_of_the_base_say_enough(self, base, monkeypatch):
-        monkeypatch.setattr(features, "best_plan", lambda *_, **__: pytest.fail("the head is not zero"))
+    def test_auto_leaves_it_out_where_the_scores_of_the_base_say_enough(self, base):
         found = certify(SAMPLE, network=base.network, known=Known(base=base))
         assert "more than guessing" in found.skipped["subspace"]  # scores take two bits
-        assert "more than guessing" in found.skipped["features"]
         assert "the same as subspace" in found.skipped["subspace-f"]
 
     @pytest.mark.thorough
@@ -190,8 +186,6 @@ class TestSubspace:
         assert (found.certificate.statement, found.certificate.limit.n) == ("C-10", 150)
         made = found.certificate.known.base
         assert (made.by, made.of, made.rows) == ("the same architecture, trained anew", "no other data", 150)
-        with pytest.raises(UnsuitedError, match="is trained already"):
-            certify(SAMPLE, network=base.network, method="features", known=Known(share=0.5))
 
     @pytest.mark.few(1)
     @pytest.mark.parametrize("has_base", [True, False])
@@ -201,43 +195,6 @@ class TestSubspace:
         found = certify(SAMPLE, network=module, method="subspace", known=Known(base=base))
         assert "Batch norms are folded (1): a method that trains anew does so without them." in found.notes
         assert not any(isinstance(part, nn.BatchNorm1d) for part in found.network.modules())
-
-
-class TestFeatures:
-    @pytest.fixture(autouse=True)
-    def _short(self, monkeypatch):
-        monkeypatch.setattr(features, "SHORT", prune.PruneBudget(steps=200, runs=2, styles=((1e-2, 2),)))
-        monkeypatch.setattr(features, "_FEW_COUNTS", 2)
-        monkeypatch.setattr(features, "_COUNTS", {"standard": 4})
-
-    @pytest.mark.thorough
-    @pytest.mark.parametrize("bias", [False, True])
-    def test_a_sparse_last_layer_on_the_base(self, bias):
-        model = solved()
-        model[2] = nn.Linear(8, 3, bias=bias)
-        nn.init.zeros_(model[2].weight)
-        if bias:
-            nn.init.zeros_(model[2].bias)
-        given = Pretrained(model, WORDS, ("2.weight",))
-        found = certify(SAMPLE, network=model, method="features", known=Known(base=given))
-        assert found.original_errors == SAMPLE.n  # the last layer is zero
-        assert found.certificate.limit.errors < 60
-        assert "its last layer starts at zero" in found.certificate.known.base.by
-        state = found.network.state_dict()
-        assert all(np.array_equal(state[name], found.base[name]) for name in ("0.weight", "0.bias"))
-
-    @pytest.mark.thorough
-    def test_features_are_means_over_views(self):
-        shape = (1, 4, 4)
-        chain = Chain(shape, (Shifts(1), NormalisedConv(4, 3), MaxPool(2), Linear(3, bias=False)))
-        stream = torch.Generator().manual_seed(0)
-        tensors = {name: torch.randn(size, generator=stream) for name, size in chain.tensor_shapes().items()}
-        tensors["3.weight"].zero_()
-        x = STREAM.normal(size=(200, *shape)).astype(np.float32)
-        sample = from_arrays(x, (x.mean((1, 2, 3)) > 0).astype(int), name="bright", classes=3)
-        model = chain.build(tensors)
-        found = certify(sample, network=model, method="features", known=Known(base=Pretrained(model, WORDS)))
-        assert found.certificate.limit.errors < 100
 
 
 def test_a_base_of_another_architecture_names_the_tensor(base):

@@ -123,7 +123,7 @@ def test_what_would_code_it_is_refused_before_anything_is_computed(columns, monk
         {"method": "prune"},
         {"input_range": (0.0, 1.0)},
         {"share": 0.5},
-        {"base": Pretrained(network, "made of no sample"), "method": "features"},
+        {"base": Pretrained(network, "made of no sample"), "method": "subspace"},
     ):
         with pytest.raises(CertificateError, match="a message holds 5"):
             certify(columns, network=network, **request(effort="quick", **asked))

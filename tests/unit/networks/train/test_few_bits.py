@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import pytest
@@ -45,18 +44,6 @@ def test_weights_come_from_the_seed_of_the_caller():
     weights = [next(network.parameters()) for network in (first, second, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
-
-
-def recorded_models():
-    """What the commands of the committed results call the network."""
-    record = json.loads((RESULTS / "digits-from-mnist.json").read_text("utf-8"))
-    return {word for command in record["made"]["commands"] for word in command.split() if "few_bits" in word}
-
-
-@pytest.mark.parametrize("spec", [*recorded_models(), "codebound.coding.few_bits:image_network"])
-def test_paths_that_were_printed_once_still_name_the_network(spec):
-    first, second = (load_model(each, input_shape=(1, 8, 8), classes=3) for each in (spec, "few-bits"))
-    assert all(map(torch.equal, first.parameters(), second.parameters()))
 
 
 @pytest.mark.parametrize("shape", [(64,), (1, 3, 28)])

@@ -62,7 +62,6 @@ def recorded(monkeypatch):
 
 CONFIGS = [
     TrainConfig(optimizer="sgd", learning_rate=0.05, weight_decay=1e-3, batch_size=16, epochs=3),
-    TrainConfig(optimizer="sgd", learning_rate=0.05, nesterov=True, batch_size=16, epochs=3),
     TrainConfig(optimizer="sgd", learning_rate=0.05, momentum=0.0, batch_size=25, epochs=3),
     TrainConfig(learning_rate=0.01, batch_size=16, epochs=3, schedule=Cosine(warmup=1.0)),
     TrainConfig(learning_rate=0.01, batch_size=7, epochs=3, augment="flip-crop"),  # one joins the last batch

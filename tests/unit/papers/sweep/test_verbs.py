@@ -25,7 +25,7 @@ def test_options_are_those_of_the_command_line_without_what_the_sweep_decides():
         assert not {"out", "format", "quiet", "list", "engine", "workers", "address"} & verb.options
         assert "network" in verb.files
         assert {"model", "data"} <= verb.sources
-    assert "for_certificate" not in known["train"].options
+    assert "over" not in known["compare"].options
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_options_are_those_of_the_command_line_without_what_the_sweep_decides():
             {"data": "digits", "network": "a/b", "share": 0.5, "scores": ["s.npy"], "delta": 1},
             {"data": "digits", "weights": Path("a/b"), "share": 0.5, "scores": [Path("s.npy")], "delta": 1.0},
         ),
-        ("train", {"model": "mlp", "data": "x", "nesterov": False}, {"arch": "mlp", "nesterov": False}),
+        ("train", {"model": "mlp", "data": "x", "lr": 1}, {"arch": "mlp", "lr": 1.0}),
     ],
 )
 def test_values_become_what_the_function_takes(verb, given, expected):
@@ -53,7 +53,6 @@ def test_what_a_plan_leaves_out_is_as_the_command_has_it():
         declared |= {key.replace("-", "_"): each.default for key, each in keys.items()}
     assert declared.keys() - found.keys() >= {"engine", "workers", "address"}
     assert found == {name: declared[name] for name in found} | {"data": "digits", "delta": 0.01}
-    assert complete_options("train", {"model": "mlp", "data": "digits"})["for_certificate"] is False
 
 
 def test_a_worker_needs_no_command_line(tmp_path):
@@ -78,7 +77,6 @@ def test_a_worker_needs_no_command_line(tmp_path):
         ("train", {"data": "digits"}, "train needs model"),
         ("train", {"model": "linear", "data": "digits", "epochs": "many"}, "epochs is a whole number"),
         ("train", {"model": "linear", "data": "digits", "epochs": True}, "epochs is a whole number"),
-        ("train", {"model": "linear", "data": "digits", "nesterov": 1}, "nesterov is true or false"),
         ("train", {"model": "linear", "data": 3}, "data is a text"),
         ("certify", {"model": "linear", "data": "digits", "delta": "5%"}, "delta is a number"),
         ("certify", {"model": "linear", "data": "digits", "scores": "s.npy"}, "list of values"),
