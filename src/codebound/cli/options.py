@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 # panels of the help pages
 RUN = "Run and results"
 PARALLEL = "In parallel"
-BASE = "Certificates of a fine-tuned network"
 
 
 def option(help: str, panel: str | None = None, *names: str) -> Any:
@@ -60,17 +59,6 @@ Holdout = Annotated[
     ),
 ]
 Delta = Annotated[float, option("Failure probability over the draw of the sample.")]
-Base = Annotated[
-    Path | None,
-    option(
-        "Weights of the same architecture that were neither trained nor selected on the sample; the last "
-        "layer may be missing or of another size. Only the difference to them is coded.",
-        BASE,
-    ),
-]
-BaseSays = Annotated[
-    str | None, option("Where the base comes from, in words: part of the certificate.", BASE)
-]
 AllowCopies = Annotated[
     bool,
     option("Declare copies, more than one example in a hundred, to be independent draws that are equal."),
