@@ -61,7 +61,7 @@ fuzz: $(READY)          ## mutated files against every parser; make fuzz CASES=5
 	$(BIN)/python tests/attack/product_files.py --cases $(CASES) --out failing
 	$(BIN)/python -W ignore tests/attack/fuzz_parsers.py --seconds $(SECONDS) --out failing
 
-freeze: $(READY)        ## freezes docs/format.md, once: its hash and the day into both programs
+freeze: $(READY)        ## freezes the pages of the formats, once: their hashes and the day into both programs
 	$(BIN)/python docs/freeze.py
 	PYTHONPATH=tests/reference $(BIN)/python tests/reference/example_files.py
 

@@ -1,7 +1,8 @@
-"""Freezes the page of the format, docs/format.md: ``make freeze``.
+"""Freezes the pages of the formats, docs/format.md and docs/ledger.md: ``make freeze``.
 
 The day goes into the page, the SHA-256 of the page and the day into both programs. The hash is that of all
-bytes up to the sentence that says so, with its line feed, so that examples can follow. A page that is frozen
+bytes up to the sentence that says so, with its line feed, so that examples can follow; without such a
+sentence it is that of all bytes. A page that is frozen
 is only checked, here as in the tests: whatever changes later is a new version with a page of its own.
 """
 
@@ -14,6 +15,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/format.md"
 MODULES = (ROOT / "src/codebound/certificate/file.py", ROOT / "src/codebound_verify/header.py")
+LEDGER_PAGE = ROOT / "docs/ledger.md"
+LEDGER_MODULES = (
+    ROOT / "src/codebound/holdout/ledger.py",
+    ROOT / "src/codebound_verify/holdout/rules.py",
+)
 UNFROZEN = {"PAGE_SHA256": '"0" * 64', "FROZEN": '"0001-01-01"'}
 LAST = (
     "The hash of the page is the SHA-256 of its bytes (UTF-8, line ends LF) from the first up to and with "
@@ -24,18 +30,23 @@ FROZEN = (
     "Frozen on {day}: both programs carry its SHA-256 and that day, every file names them, and whatever "
     "changes later is a new version with its own page."
 )
+FROZEN_LEDGER = (
+    "Frozen on {day}: both programs carry its SHA-256; what changes later is a new version with its own page."
+)
 
 
 def page_sha256(text: str) -> str:
     """Hash of the part of a page that is frozen."""
-    return hashlib.sha256(text[: text.index(LAST) + len(LAST)].encode()).hexdigest()
+    end = text.index(LAST) + len(LAST) if LAST in text else len(text)
+    return hashlib.sha256(text[:end].encode()).hexdigest()
 
 
 def main(page: Path = PAGE, modules: tuple[Path, ...] = MODULES) -> None:
     """Writes the day into the page and two constants into each program, unless that was done."""
     text = page.read_text("utf-8")
     if DRAFT.search(text):
-        text = DRAFT.sub(FROZEN.format(day=datetime.date.today().isoformat()), text)
+        frozen = FROZEN if LAST in text else FROZEN_LEDGER
+        text = DRAFT.sub(frozen.format(day=datetime.date.today().isoformat()), text)
         page.write_text(text, "utf-8")
     (day,) = re.findall(r"^Frozen on (\S+):", text, flags=re.MULTILINE)
     digest = page_sha256(text)
@@ -59,3 +70,4 @@ def _write(module: Path, constants: dict[str, str]) -> None:
 
 if __name__ == "__main__":
     main()
+    main(LEDGER_PAGE, LEDGER_MODULES)

@@ -197,8 +197,6 @@ def _ledger_text(verdict: LedgerVerdict) -> str:
         )
         if verdict.bound is not None:
             lines.append(f"The smallest limit is {limit_text(verdict.bound)}, of {verdict.best_model}.")
-        if verdict.is_met is not None:
-            lines.append(f"The target {verdict.target} is {'met' if verdict.is_met else 'NOT met'}.")
     lines += [f"  - {each}" for each in verdict.statements]
     return "\n".join([*map(_printable, lines), *_sections(verdict)])
 

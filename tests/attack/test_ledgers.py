@@ -6,6 +6,7 @@ What is changed is chained again, so that it is not the hashes that give it away
 import copy
 import hashlib
 import json
+import math
 import random
 from collections.abc import Callable
 from functools import cache
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from ledger_writer import Ledger, forged, hash_of, line_of, says_no_more, write_watch
 
+from codebound_verify.holdout import results, wealth
 from codebound_verify.holdout.ledger import verify_ledger
 from codebound_verify.holdout.rules import MOST_IN_LINE
 
@@ -64,7 +66,7 @@ def made(kind: str) -> Lines:
         return write_watch(batches, names=["x", "y"] if kind != "watch" else None, certificate=kept)
     if kind == "exact":
         settled = (*planned("one"), choice("sequence"), choice("choice"))
-        made = Ledger(table(), {"looks": 7, "target": 0.4}, inputs="question", planned=settled)
+        made = Ledger(table(), {"looks": 7}, inputs="question", planned=settled)
         made.look("two")
         made.look("one")
         made.better("two", "one")
@@ -253,6 +255,8 @@ sets("thresholds that rise", "exact", 5, "thresholds", GRID[::-1])
 sets("one wrong answer fewer", "exact", 5, "result.wrong.2", lambda v: v - 1)
 sets("one answer more", "exact", 5, "result.answered.2", lambda v: v + 1)
 sets("more wrong than answered", "exact", 5, "result.wrong.0", 60)
+sets("more copies, which pay for more", "exact", 0, "inputs.copies", lambda v: v + 1)
+sets("groups without what their sizes cost", "groups", 3, "result", lambda v: unpaid(v, made("groups")))
 sets("a larger share", "exact", 6, "result.share", lambda v: v + 2e-6)
 sets("a share that is needlessly small", "exact", 6, "result.share", lambda v: v - 2e-6)
 sets("a share of minus nothing", "exact", 6, "result.share", -0.0)
@@ -297,6 +301,13 @@ def at_level(result: dict, level: float) -> dict:
     return {**result, "bound": up(upper(result["errors"], result["n"], mpf(level)))}
 
 
+def unpaid(result: dict, lines: Lines) -> dict:
+    """The last of three looks as if the answers before it were all that it pays for."""
+    sizes = lines[0]["groups"]["sizes"]
+    bits = sum(math.log2((size + 1) * math.comb(size + 2, 2)) for size in sizes)
+    return at_level(result, 0.05 / 3 / 2 * 2**-bits)
+
+
 def better_look(result: dict, level: float) -> dict:
     return at_level({**result, "errors": result["errors"] - 1}, level)
 
@@ -339,6 +350,43 @@ def a_batch_left_out(lines: Lines) -> None:
 @tampering("watch")
 def two_batches_in_another_order(lines: Lines) -> None:
     lines[1]["errors"], lines[2]["errors"] = lines[2]["errors"], lines[1]["errors"]
+
+
+def test_more_work_than_is_allowed_is_refused(monkeypatch):
+    each = 16 + 7  # of 60 rows, whose root is 7
+    work = each * (3 + 2 * 20 + 2 * len(GRID))
+    monkeypatch.setattr(results, "WORK_LIMIT", work)
+    assert verify_ledger(forged(made("exact"))).is_accepted
+    monkeypatch.setattr(results, "WORK_LIMIT", work - 1)
+    assert "line 8 makes more work" in verify_ledger(forged(made("exact"))).reasons[0]
+    of_groups = sum(16 + math.isqrt(n) for n in (60, *made("groups")[0]["groups"]["sizes"]))
+    monkeypatch.setattr(results, "WORK_LIMIT", 22 * of_groups)
+    assert verify_ledger(forged(made("groups"))).is_accepted
+    monkeypatch.setattr(results, "WORK_LIMIT", 22 * of_groups - 1)
+    assert not verify_ledger(forged(made("groups"))).is_accepted
+
+
+def test_a_watch_of_too_many_errors_is_refused(monkeypatch):
+    lines = made("watch of groups")
+    total = sum(len(each["errors"]) for each in lines[1:]) * 2
+    monkeypatch.setattr(wealth, "ERRORS_LIMIT", total)
+    assert verify_ledger(forged(lines)).is_accepted
+    monkeypatch.setattr(wealth, "ERRORS_LIMIT", total - 1)
+    assert "those of groups included" in verify_ledger(forged(lines)).reasons[0]
+
+
+def test_columns_are_called_as_in_the_table():
+    lines = copy.deepcopy(made("open"))
+    lines[1]["column"]["name"], lines[2]["column"]["name"] = "three", "elsewhere"  # it is two, and three
+    content = forged(lines)
+    assert [each.partition(":")[0] for each in verify_ledger(content).statements] == [
+        "three",
+        "elsewhere",
+        "one",
+    ]
+    verdict = verify_ledger(content, table=table())
+    assert [each.partition(":")[0] for each in verdict.statements] == ["two", "three", "one"]
+    assert verdict.best_model == "one"
 
 
 def test_there_are_sixty_kinds_of_tampering():

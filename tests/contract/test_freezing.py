@@ -1,4 +1,4 @@
-"""The page of the format is frozen once: its day and hash stand in both programs, and a change is found."""
+"""The pages of the formats are frozen once: day and hash stand in both programs, and a change is found."""
 
 import hashlib
 import re
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from codebound.certificate.file import PAGE
+from codebound.holdout import ledger
 from codebound_verify import header
+from codebound_verify.holdout import rules
 
 ROOT = Path(__file__).parents[2]
 FREEZE = runpy.run_path(str(ROOT / "docs/freeze.py"))
@@ -19,6 +21,15 @@ def test_both_programs_name_the_page_and_its_day():
     assert (PAGE.sha256, PAGE.frozen) == (header.PAGE_SHA256, header.FROZEN)
     assert re.findall(r"^Frozen on (\S+):", TEXT, re.M) == [PAGE.frozen]
     assert FREEZE["page_sha256"](TEXT) == PAGE.sha256, "a frozen page was changed, or run make freeze"
+
+
+def test_both_programs_name_the_page_of_the_ledger_and_its_day():
+    content = FREEZE["LEDGER_PAGE"].read_bytes()
+    assert re.findall(rb"^Frozen on (\S+):", content, re.M) == [ledger.FROZEN.encode()]
+    assert b"Draft" not in content
+    assert (ledger.PAGE_SHA256, ledger.FROZEN) == (rules.PAGE_SHA256, rules.FROZEN)
+    assert hashlib.sha256(content).hexdigest() == rules.PAGE_SHA256, "a frozen page was changed"
+    assert FREEZE["page_sha256"](content.decode()) == rules.PAGE_SHA256
 
 
 def test_the_hash_is_of_all_bytes_up_to_the_sentence_that_says_so():

@@ -145,7 +145,7 @@ class Ledger:
 
     def __post_init__(self) -> None:
         seal = {"kind": "seal", "version": 1, "date": "2026-01-01T00:00:00Z", "data": "made up"}
-        seal |= {"delta": 0.05, "looks": 3, "levels": None, "target": None, "loss": ["wrong"]}
+        seal |= {"delta": 0.05, "looks": 3, "levels": None, "loss": ["wrong"]}
         seal |= {"rows": len(self.cells(self.label)), "planned": list(self.planned), **self.settings}
         seal["label"] = {"column": self.label, "is": "label", "sha256": hash_of(self.table[self.label])}
         seal |= {"groups": None, "clusters": None, "inputs": None}
@@ -164,6 +164,10 @@ class Ledger:
             copies = sum(cell in cells[:i] for i, cell in enumerate(cells))
             seal["inputs"] = {"copies": copies, **self.column(self.inputs)}
         self.records.append(seal)
+        told = [seal["inputs"]["copies"]] if self.inputs else []
+        told += [seal["rows"]] if self.clusters else []
+        self.bits = mpmath.fsum(mpmath.log((c + 1) * (c + 2), 2) for c in told)
+        self.bits += len(seal["groups"]["sizes"]) * mpmath.log(seal["n"] + 1, 2) if self.groups else 0
 
     @property
     def seal(self) -> dict:
@@ -341,7 +345,7 @@ def says_no_more(lines: list[dict], table: dict[str, list[str]]) -> bool:
     """Make the same statements again: return True if no count differs, and no printed limit says more."""
     seal, names = lines[0], {hash_of(cells): name for name, cells in table.items()}
     clusters = seal["clusters"]
-    settings = {key: seal[key] for key in ("delta", "looks", "levels", "target", "loss")}
+    settings = {key: seal[key] for key in ("delta", "looks", "levels", "loss")}
     own = Ledger(
         table,
         settings,

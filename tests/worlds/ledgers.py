@@ -36,7 +36,6 @@ def seal(**changed):
         "loss": ["wrong"],
         "n": 1000,
         "delta": 0.05,
-        "target": None,
         "looks": 6,
         "planned": [],
         "levels": None,
@@ -137,7 +136,7 @@ def every_page():
     by_group = (9, 20, 6, 12)
     return {
         "looks": [
-            seal(groups=GROUPS, target=0.1),
+            seal(groups=GROUPS),
             look("prompt_terse", 91),
             look("prompt_stepwise", 47, by_group=by_group),
             look("prompt_with_examples_and_a_long_name", 62),

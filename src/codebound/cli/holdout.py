@@ -66,10 +66,10 @@ def seal(
     loss: _Loss = "wrong",
     delta: Annotated[float, option("Failure probability of all statements together.")] = 0.05,
     looks: Annotated[str | None, option("Statements in all, or open (default: the planned ones).")] = None,
-    tell: Annotated[
-        str | None, option("exact, levels (how the best was beaten), pass (--target is met).")
+    tell: Annotated[str | None, option("exact, or levels (how far the best was beaten).")] = None,
+    target: Annotated[
+        float | None, option("The error to be shown: a look then tells only whether it is.")
     ] = None,
-    target: Annotated[float | None, option("The error that is to be shown, fixed now.")] = None,
     margin: _Margin = 0.0,
     risk: _Risk = 0.05,
     thresholds: _Thresholds = None,
@@ -410,9 +410,6 @@ def _show(ledger: Ledger, output: Format, line: Line | None = None) -> None:
         naive = naive_bound(ledger, line)
         if naive is not None and naive < line["result"]["bound"]:
             note(f"(Quoted as if nothing else had been looked at, it would be {percent(naive)}: no promise.)")
-        if told["target"] is not None and line["kind"] == "look" and line["result"] is not None:
-            is_met = line["result"]["bound"] <= told["target"]
-            note(f"The target {told['target']} is {'met' if is_met else 'NOT met'}.")
     note(f"Ledger: {ledger.path}\nHead, to be written down elsewhere: {ledger.head}")
 
 

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 MOST_LABELS = 1 << 20
 """Labels of one line."""
+MOST_IN_ALL, MOST_ERRORS = 1 << 27, 1 << 22
+"""Labels of a watch, and errors, those of groups included."""
+NOT_IN = -1
+"""Outcome, in a group, of a unit that is not in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +157,8 @@ class Watch:
             raise DataError("outcomes are a list of 0 (right) and 1 (wrong), without gaps.")
         if bool(self.groups) != (groups is not None) or (groups is not None and len(groups) != len(new)):
             raise DataError("a watch with groups needs the group of each outcome, and one without has none.")
-        self._append([new.astype(np.int64), *self._split(new.astype(np.int64), groups or ())])
+        new = new.astype(np.int8)
+        self._append([new, *(np.where(mask, new, NOT_IN) for mask in self._masks(groups or ()))])
         return self.alarm_at
 
     def follow(self, table: AnswerTable, label: str, answers: str | None = None) -> int:
@@ -165,20 +170,26 @@ class Watch:
             answers: Column of answers.
         """
         found, known = self._sequences(table, label, answers), self._known()
-        for new, old in zip(found, known, strict=True):
-            if len(old) > len(new):
+        count = len(known[0])
+        if count > len(found[0]):
+            raise DataError(
+                f"{table.name} is shorter than it was: {len(found[0])} labels, and {count} were read before. "
+                "It was cut, or is another stream. Nothing was written."
+            )
+        if (changed := np.flatnonzero(found[0][:count] != known[0])).size:
+            was = "wrong" if known[0][changed[0]] else "right"
+            raise DataError(
+                f"{table.name}: label {changed[0] + 1} was {was} when it was read, and is not now: out "
+                "of order, or changed. New rows belong at the end. Nothing was written."
+            )
+        for name, new, old in zip(self.groups, found[1:], known[1:], strict=True):
+            if not np.array_equal(new[:count][new[:count] != NOT_IN], old):
                 raise DataError(
-                    f"{table.name} is shorter than it was: {len(new)} labels, and {len(old)} were read "
-                    "before. It was cut, or is another stream. Nothing was written."
-                )
-            if (changed := np.flatnonzero(new[: len(old)] != old)).size:
-                was = "wrong" if old[changed[0]] else "right"
-                raise DataError(
-                    f"{table.name}: label {changed[0] + 1} was {was} when it was read, and is not now: out "
+                    f"{table.name}: rows of group {name!r} are not what they were when they were read: out "
                     "of order, or changed. New rows belong at the end. Nothing was written."
                 )
-        self._append([new[len(old) :] for new, old in zip(found, known, strict=True)])
-        return len(found[0]) - len(known[0])
+        self._append([each[count:] for each in found])
+        return len(found[0]) - count
 
     def extend(self, table: AnswerTable, label: str, answers: str | None = None) -> int | None:
         """Take rows that are all new; return the label at which the alarm was raised, or None."""
@@ -187,8 +198,8 @@ class Watch:
         self._append(self._sequences(table, label, answers))
         return self.alarm_at
 
-    def _sequences(self, table: AnswerTable, label: str, answers: str | None) -> list[NDArray[np.int64]]:
-        """Return the outcomes of a stream: all, and of each group."""
+    def _sequences(self, table: AnswerTable, label: str, answers: str | None) -> list[NDArray[np.int8]]:
+        """Return the outcomes of all units of a stream, and those of each group, -1 for other units."""
         first = self.ledger.seal
         told = {"labels": table.full_cells(label), "answers": table.cells(answers or label)}
         for what in ("groups", "clusters"):
@@ -220,34 +231,42 @@ class Watch:
             is_stream=True,
         )
         masks = units.masks(told["answers"])
-        parts = [np.ones(len(told["labels"]), dtype=bool), *self._split(None, told.get("groups", ()))]
+        about = units.with_any(masks.about)
+        parts = [np.ones(len(told["labels"]), dtype=bool), *self._masks(told.get("groups", ()))]
         return [
-            units.with_any(masks.lost & part)[units.with_any(masks.about & part)].astype(np.int64)
+            np.where(units.with_any(masks.about & part), units.with_any(masks.lost & part), NOT_IN)[
+                about
+            ].astype(np.int8)
             for part in parts
         ]
 
-    def _split(self, values: NDArray[np.int64] | None, groups: Sequence[str]) -> list[NDArray[Any]]:
-        """Return the values of each group, or the rows that it has."""
+    def _masks(self, groups: Sequence[str]) -> list[NDArray[np.bool_]]:
+        """Return the rows of each group."""
         if strange := sorted(set(groups) - set(self.groups)):
             raise DataError(
                 f"group {strange[0]!r} was not named at the start: {', '.join(self.groups) or 'none'}."
             )
         cells = np.array(groups, dtype=object)
-        masks = [(cells == name).astype(bool) for name in self.groups]
-        return masks if values is None else [values[mask] for mask in masks]
+        return [(cells == name).astype(bool) for name in self.groups]
 
-    def _known(self) -> list[NDArray[np.int64]]:
+    def _known(self) -> list[NDArray[np.int8]]:
         """Return all outcomes so far: of all units, and of each group."""
         lines = [[line, *(line["groups"] or ())] for line in self.ledger.statements]
-        empty = np.zeros(0, dtype=np.int64)
+        empty = np.zeros(0, dtype=np.int8)
         return [
             np.concatenate([empty, *(outcomes_of(line[part]) for line in lines)])
             for part in range(1 + len(self.groups))
         ]
 
-    def _append(self, outcomes: Sequence[NDArray[np.int64]]) -> None:
+    def _append(self, outcomes: Sequence[NDArray[np.int8]]) -> None:
         """Write new outcomes as lines."""
         alarms = [self.overall, *self.groups.values()]
+        errors = sum(each.errors for each in alarms) + sum(int((each > 0).sum()) for each in outcomes)
+        if self.labels + len(outcomes[0]) > MOST_IN_ALL or errors > MOST_ERRORS:
+            raise UsageError(
+                f"{self.path} is full: a watch has at most {MOST_IN_ALL} labels and {MOST_ERRORS} errors, "
+                "those of groups included. Nothing was written; start another one, which has its own alpha."
+            )
         with sole_writer(self.path):
             if self.path.stat().st_size != len(self.ledger.content):
                 raise UsageError(
@@ -256,23 +275,22 @@ class Watch:
                 )
             ledger = self.ledger
             for start in range(0, len(outcomes[0]), MOST_LABELS):
-                is_last = start + MOST_LABELS >= len(outcomes[0])
                 records = []
-                for place, (alarm, new) in enumerate(zip(alarms, outcomes, strict=True)):
-                    # labels of groups are in no order with those of all, so all of them go into the last line
-                    part = new[start : start + MOST_LABELS] if not place else new[: len(new) * is_last]
+                for alarm, each in zip(alarms, outcomes, strict=True):
+                    part = each[start : start + MOST_LABELS]
+                    part = part[part != NOT_IN]
                     alarm.update(part)
-                    errors = (np.flatnonzero(part) + 1).tolist()
-                    records.append({"alarm": alarm.alarm_at, "errors": errors, "labels": len(part)})
+                    places = (np.flatnonzero(part) + 1).tolist()
+                    records.append({"alarm": alarm.alarm_at, "errors": places, "labels": len(part)})
                 ledger = ledger.with_line({"kind": "batch", **records[0], "groups": records[1:] or None})
             if ledger is not self.ledger:
                 write_ledger(ledger)
                 self.ledger = ledger
 
 
-def outcomes_of(line: Mapping[str, Any]) -> NDArray[np.int64]:
+def outcomes_of(line: Mapping[str, Any]) -> NDArray[np.int8]:
     """Return the outcomes of a batch as zeros and ones."""
-    outcomes = np.zeros(line["labels"], dtype=np.int64)
+    outcomes = np.zeros(line["labels"], dtype=np.int8)
     outcomes[np.array(line["errors"], dtype=np.int64) - 1] = 1
     return outcomes
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.held_out import ladder_bits, sorted_answer_bits
+from codebound.bounds.occam import log2_up
 from codebound.bounds.risk import LookFacts, count_of
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.files import hold_lock, lock_beside, make_folder, read_json, replace_file, require_file
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     Line = Mapping[str, Any]
 
+PAGE_SHA256 = "ea7b435b4fd0510b7fdedb942b69908f31493f7a5a1c3ea51a6833e07a4a90a4"
+FROZEN = "2026-11-19"
+"""Hash of docs/ledger.md, and the day on which it was frozen; ``make freeze`` writes both."""
 SUFFIX = ".ledger.jsonl"
 _FIRST = "0" * 64
 _STATEMENT = {
@@ -101,10 +105,10 @@ class Ledger:
 
     @property
     def answer_bits(self) -> float:
-        """Bits of all answers so far."""
+        """Bits of what the seal tells, and of all answers so far."""
         seal, levels = self.seal, self.seal["levels"]
         told: list[int | None] = []
-        bits = 0.0
+        bits = seal_price(seal)
         for line in self.statements:
             if line["kind"] == "look" and levels is not None and not line["final"]:
                 told.append(None if line["result"] is None else line["result"]["errors"])
@@ -129,6 +133,14 @@ def key_of(statement: Line) -> str:
         if isinstance(value, dict):
             kept[key] = value["sha256"]
     return json.dumps(kept, sort_keys=True)
+
+
+def seal_price(seal: Line) -> float:
+    """Return the bits of what a seal tells of the rows: copies, the size of clusters, sizes of groups."""
+    counts = [] if seal["inputs"] is None else [seal["inputs"]["copies"]]
+    counts += [] if seal["clusters"] is None else [seal["rows"]]
+    sizes = [] if seal["groups"] is None else seal["groups"]["sizes"]
+    return math.fsum([log2_up((c + 1) * (c + 2)) for c in counts] + [log2_up(seal["n"] + 1)] * len(sizes))
 
 
 def answer_price(seal: Line, line: Line) -> float:

@@ -29,6 +29,7 @@ from codebound.holdout.ledger import (
     checked,
     key_of,
     require_unsealed,
+    seal_price,
     sole_writer,
     write_ledger,
 )
@@ -94,9 +95,8 @@ class Plan:
         loss: ``wrong``, ``class:C``, ``confused:A:B``, ``false-alarm:C``, ``precision:C``, ``residual:TAU``.
         delta: Failure probability of all statements together.
         looks: Statements in all; None for those that are planned, ``open`` for no end.
-        tell: What a look tells: ``exact``, ``levels`` (how far the best was beaten) or ``pass`` (whether the
-            target is met).
-        target: Error that is wished for.
+        tell: What a look tells: ``exact`` errors, or ``levels`` (how far the best was beaten).
+        target: Error to be shown: a look then tells only whether it is.
         margin: B may err more often than A by so much.
         label_is: ``label``, or ``answers`` of a classifier that others are compared with.
         allow_copies: Whether rows with equal inputs are independent draws all the same.
@@ -128,9 +128,8 @@ class Plan:
             raise UsageError(f"`target` is an error strictly between 0 and 1. Got {self.target}.")
         if not 0.0 <= self.margin < 1.0:
             raise UsageError(f"`margin` is a difference of errors from 0 to below 1. Got {self.margin}.")
-        ways = (None, "exact", "levels", *(["pass"] if self.target is not None else []))
-        if self.tell not in ways:
-            raise UsageError(f"`tell` is exact, levels, or pass with a target. Got {self.tell!r}.")
+        if self.tell not in (None, *(("exact", "levels") if self.target is None else ())):
+            raise UsageError(f"`tell` is exact or levels, and none with a target. Got {self.tell!r}.")
 
 
 def seal(
@@ -254,7 +253,6 @@ def _seal_record(table: AnswerTable, label: str, plan: Plan) -> tuple[dict[str, 
         "loss": loss,
         "n": n,
         "delta": float(plan.delta),
-        "target": None if plan.target is None else float(plan.target),
     }
     return record, units
 
@@ -369,34 +367,34 @@ def _levels(plan: Plan, record: Mapping[str, Any]) -> list[int] | None:
     is_exact = record["groups"] is not None or record["loss"][0] == "precision"
     free = record["looks"] is not None and record["looks"] in (1, len(record["planned"]))
     tell = plan.tell or ("exact" if is_exact or free else "levels")
-    if tell == "exact":
+    if tell == "exact" and plan.target is None:
         return None
     if is_exact:
-        raise UsageError("groups and precision need exact answers (tell=exact).")
+        raise UsageError("groups and precision need exact answers, and no target.")
     n = record["n"]
-    if tell == "pass":
-        return [_most_errors(plan, record)]
+    if plan.target is not None:
+        return [_most_errors(plan.target, plan.delta, record)]
     step = math.ceil(math.sqrt(n) / 4.0)
     return list(range((n - 1) // step * step, -1, -step))
 
 
-def _most_errors(plan: Plan, record: Mapping[str, Any]) -> int:
+def _most_errors(target: float, delta: float, record: Mapping[str, Any]) -> int:
     """Return the most errors with which the last look still meets the target, if all before failed."""
     looks, n = record["looks"], record["n"]
     if looks is None or any(each["kind"] != "look" for each in record["planned"]):
-        raise UsageError("tell=pass needs a number of looks, and plans nothing but looks.")
-    bits = ladder_bits([None] * (looks - 1), [0])
+        raise UsageError("a target needs a number of looks, and plans nothing but looks.")
+    bits = seal_price(record) + ladder_bits([None] * (looks - 1), [0])
 
     def limit(errors: int) -> float:
-        facts = LookFacts(errors=errors, n=n, delta=plan.delta, looks=looks, answer_bits=bits)
+        facts = LookFacts(errors=errors, n=n, delta=delta, looks=looks, answer_bits=bits)
         return looked_risk(facts).value
 
-    if limit(0) > (plan.target or 0.0):
+    if limit(0) > target:
         raise UsageError(
-            f"{n} rows cannot show an error of at most {plan.target} after {count_of(looks, 'look')}, not "
+            f"{n} rows cannot show an error of at most {target} after {count_of(looks, 'look')}, not "
             "even without an error. Take more rows, fewer looks, or a larger target."
         )
-    return bisect_right(range(1, n), plan.target or 0.0, key=limit)
+    return bisect_right(range(1, n), target, key=limit)
 
 
 def _marks(table: AnswerTable, labels: tuple[str, ...], inputs: Mapping[str, Any] | None) -> list[str]:

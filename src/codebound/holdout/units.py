@@ -64,10 +64,8 @@ def parse_answer_loss(text: str | Sequence[str]) -> list[str]:
             "residual:TAU. Any other loss is a column of its own: label 1 in every row, answer 1 where "
             "it was right."
         )
-    if kind == "residual":
-        if not as_number(words[0]) > 0.0 or words[0][0] in "+-":
-            raise UsageError(f"residual:TAU needs a number above 0. Got {words[0]!r}.")
-        return [kind, *words]
+    if kind == "residual" and (not as_number(words[0]) > 0.0 or words[0][0] in "+-"):
+        raise UsageError(f"residual:TAU needs a number above 0. Got {words[0]!r}.")
     return [kind, *map(canonical_cell, words)]
 
 

@@ -123,7 +123,7 @@ def _confidence(delta: float) -> str:
 
 def _answer(seal: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
     """The sentence of a line, and if it is what one hoped for."""
-    result, kind, target = line["result"], line["kind"], seal["target"]
+    result, kind = line["result"], line["kind"]
     words = f"{describe_result(seal, line, result)}."
     if words.startswith(_BEGINNINGS):
         words = words[0].upper() + words[1:]
@@ -131,10 +131,7 @@ def _answer(seal: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
         return {"words": words, "is_shown": result["shown"]}
     if kind == "abstain":
         return {"words": words, "is_shown": result["chosen"] is not None}
-    is_met = target is None or result["bound"] <= target
-    if target is not None:
-        words += f" The target of {chosen(target)} is {'met' if is_met else 'not met'}."
-    return {"words": words, "is_shown": is_met and result["bound"] < _EVEN}
+    return {"words": words, "is_shown": result["bound"] < _EVEN}
 
 
 def _look_row(seal: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,8 +30,10 @@ def column_hash(cells: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def recount(seal: Record, looks: list[Record], table: Mapping[str, Sequence[str]]) -> int:
-    """Number of lines that were counted again: those whose columns the table has."""
+def recount(
+    seal: Record, looks: list[Record], table: Mapping[str, Sequence[str]]
+) -> tuple[int, list[Record]]:
+    """Number of lines counted again, whose columns the table has, and lines with the table's names."""
     if len({len(column) for column in table.values()}) != 1:
         raise Refused("Data: the columns of the table are not equally long, or there are none.")
     for name, column in table.items():
@@ -49,12 +51,18 @@ def recount(seal: Record, looks: list[Record], table: Mapping[str, Sequence[str]
                 f"Data: no column has SHA-256 {told['sha256']}, which was sealed as {role}; column "
                 f"{quote(told['column'])} has {hashes.get(told['column'], 'none')}."
             )
-    sealed, done = _Sealed(seal, cells), 0
+    sealed, done, named = _Sealed(seal, cells), 0, list[Record]()
     for number, line in enumerate(looks, start=2):
-        if {line[key]["sha256"] for key in ("a", "b", "column", "scores") if key in line} <= cells.keys():
+        told = {key: line[key] for key in ("a", "b", "column", "scores") if key in line}
+        if {each["sha256"] for each in told.values()} <= cells.keys():
             sealed.check(line, cells, f"line {number}")
             done += 1
-    return done
+        for key, each in told.items():
+            called = [name for name in hashes if hashes[name] == each["sha256"]]
+            if called and each["name"] not in called:
+                told[key] = {**each, "name": called[0]}
+        named.append({**line, **told})
+    return done, named
 
 
 def _agree(where: str, told: Record, **found: Any) -> None:

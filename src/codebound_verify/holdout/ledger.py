@@ -29,11 +29,13 @@ SENTENCES = {  # the second where there is a margin, or nothing better
 }
 SEALED = (
     "Rows are matched by their place: an answer belongs to the label in its row.",
-    "The sealed rows are independent draws from the distribution that the claim is about.",
-    "Every look at them is in this ledger; planned columns existed before any outcome was seen.",
-    "Whoever made another column knew nothing of the rows but the answers in the lines above it.",
+    "The rows are independent draws from what the claim is about, also where inputs are equal.",
+    "Every look at them is in this ledger, and its seal was fixed before any outcome was seen.",
+    "Classifiers and thresholds of planned statements were made and chosen without these rows.",
+    "Those of other statements: with nothing of them but the seal's numbers and the answers above.",
 )
 WATCHED = (
+    "The first line was fixed before an outcome was seen, and no other watch of the stream thrown away.",
     "The labels are all of the stream, in order, or were chosen without regard to the outcome.",
     "The outcomes are right; an alarm says that the error was above the bound at some time.",
 )
@@ -63,8 +65,6 @@ class LedgerVerdict:
     n: int | None = None
     bound: float | None = None
     best_model: str | None = None
-    target: float | None = None
-    is_met: bool | None = None
     watched: float | None = None
     alarm: int | None = None
     statements: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def _judge(
 ) -> dict[str, Any]:
     seal, looks = read_seal(first), [*lines]
     check_looks(seal, looks)
-    counted = None if table is None else recount(seal, looks, table)
+    counted, looks = (None, looks) if table is None else recount(seal, looks, table)
     checked = ["every statement was allowed and is paid for, and every number follows from the counts"]
     assumed = [*SEALED, *_list_special(seal)]
     if seal["label"]["is"] == "answers":
@@ -123,7 +123,6 @@ def _judge(
         assumed.append("The counts that were not made again are right (give --data with all columns).")
     known = [each for each in looks if each["kind"] == "look" and each["result"] is not None]
     best = min(known, key=lambda each: each["result"]["bound"], default=None)
-    bound, target = best and best["result"]["bound"], seal["target"]
     return {
         "kind": "seal",
         "checked": checked,
@@ -134,10 +133,8 @@ def _judge(
         "loss": ":".join(["unlike"] * (seal["label"]["is"] == "answers") + [*seal["loss"]]),
         "on": "all" if seal["clusters"] is None else ON[seal["clusters"]["claim"]],
         "n": seal["n"],
-        "bound": bound,
+        "bound": best and best["result"]["bound"],
         "best_model": best and best["column"]["name"],
-        "target": target,
-        "is_met": None if target is None or bound is None else bound <= target,
         "statements": tuple(_sentence(seal, each) for each in looks),
     }
 
@@ -173,10 +170,11 @@ def _judge_watch(first: Record, lines: Iterator[Record], table: object) -> dict[
 
 def _list_special(first: Record) -> list[str]:
     """Declarations that groups and clusters bring."""
-    lines = [] if first["groups"] is None else ["Groups were formed without regard to errors."]
+    lines = [] if first["groups"] is None else ["Groups, known before, were formed without regard to errors."]
     if first["clusters"] is not None:
         unit = "one random row" if first["clusters"]["claim"] == "row" else "any row"
         lines.append(f"Clusters are independent draws; the claim is about {unit} of a new one, not on a row.")
+        lines.append("Their names and the order of rows have no regard to errors.")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from itertools import islice, pairwise
 
@@ -11,12 +12,12 @@ from mpmath import mpf
 from ..formulas import DIGITS, at_least, binomial, is_honest, log_choose, probability, tail_ratio
 from ..header import boolean, integer, or_null, record, require, sequence
 from ..refusal import Refused
-from .rules import ANY, LINE, NULL, NUMBER, Record, adds_up, check_fitting, key_of, statement_keys
+from .rules import ANY, LINE, NULL, NUMBER, Record, adds_up, check_fitting, key_of, statement
 
 SLACK = mpf("1e-6")  # rounding of a printed number to the safe side; of a comparison that was not met
 SIDE = 20  # one part in so many of a level is for what else is unknown of a difference
 NEGLIGIBLE = mpf(10) ** -45  # beside a sum of falling terms
-RESULTS_LIMIT = 1 << 20
+WORK_LIMIT, WORK_OF_PAIRS = 1 << 23, 20
 LEAST_LEVEL = 1e-300
 
 
@@ -114,13 +115,13 @@ def _difference_tail(seen: int, n: int, a: mpf, b: mpf) -> mpf:
 
 def check_looks(seal: Record, looks: list[Record]) -> None:
     """Check, in the order of the lines, that each was allowed and says what follows."""
-    if (results := len(looks) * (1 + len(_sizes(seal)))) > RESULTS_LIMIT:
-        raise Refused(f"Ledger: it has {results} results; {RESULTS_LIMIT} are allowed.")
     planned, price, opened = {key_of(each) for each in seal["planned"]}, Price(seal), 0
-    made = set[str]()
+    made, work = set[str](), 0
     for number, line in enumerate(looks, start=2):
         where, is_final = f"Ledger: line {number}", line.get("final") is True
         _check_keys(seal, line, where)
+        if (work := work + _work(seal, line)) > WORK_LIMIT:
+            raise Refused(f"{where} makes more work than the {WORK_LIMIT} that a ledger may be.")
         if (key := key_of(line)) in made and not is_final:
             raise Refused(f"{where} makes a statement that was made before.")
         if is_final and number <= len(looks):
@@ -142,12 +143,21 @@ def _sizes(seal: Record) -> tuple[int, ...]:
     return () if seal["groups"] is None else tuple(seal["groups"]["sizes"])
 
 
+def _work(seal: Record, line: Record) -> int:
+    """The work that it is to check a line."""
+    times = {"better": WORK_OF_PAIRS, "abstain": len(line.get("thresholds", ()))}.get(line["kind"], 1)
+    return times * sum(16 + math.isqrt(size) for size in (seal["n"], *_sizes(seal)))
+
+
 class Price:
-    """Bits of the answers so far, and the levels that are left."""
+    """Bits of the seal and of the answers so far, and the levels that are left."""
 
     def __init__(self, seal: Record) -> None:
-        self.seal, self.bits, self.left = seal, mpf(0), tuple(seal["levels"] or ())
-        self.told = self.improved = 0
+        self.seal, self.left, self.told, self.improved = seal, tuple(seal["levels"] or ()), 0, 0
+        counts = [] if seal["inputs"] is None else [seal["inputs"]["copies"]]
+        counts += [] if seal["clusters"] is None else [seal["rows"]]
+        possible = [(count + 1) * (count + 2) for count in counts] + [seal["n"] + 1] * len(_sizes(seal))
+        self.bits = mpmath.fsum(mpmath.log(each, 2) for each in possible)
 
     def add(self, line: Record) -> None:
         """Pay for the answer of a line."""
@@ -182,12 +192,10 @@ def bits_of_counts(seal: Record, line: Record) -> mpf:
 def _check_keys(seal: Record, line: Record, where: str) -> None:
     """Check the keys of a line, and its statement."""
     kind, count = line.get("kind"), len(_sizes(seal))
-    rules = {**LINE, **statement_keys(kind, where), "result": ANY}
-    if kind == "look":
-        rules["final"] = boolean
+    more = {"final": boolean} if kind == "look" else {}
     if kind != "abstain":
-        rules["groups"] = sequence(ANY, count, count) if count else NULL
-    record(dict, **rules)(line, where)
+        more["groups"] = sequence(ANY, count, count) if count else NULL
+    statement(line, where, **LINE, result=ANY, **more)
     check_fitting(seal, line, where)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -15,6 +14,10 @@ from ..header import integer, or_null, read_canonical, record, require, sequence
 from ..refusal import Refused, quote
 
 Record: TypeAlias = "dict[str, Any]"
+
+PAGE_SHA256 = "ea7b435b4fd0510b7fdedb942b69908f31493f7a5a1c3ea51a6833e07a4a90a4"
+FROZEN = "2026-11-19"
+"""Hash of the page that this part was written from, and the day on which it was frozen."""
 
 MOST_BYTES, MOST_IN_LINE = 1 << 28, 1 << 24
 MOST_LINES = {"seal": 1 << 16, "watch": 1 << 20}
@@ -59,24 +62,21 @@ def read_chain(content: bytes, hashes: list[str]) -> Iterator[Record]:
         found: Any = read_canonical(line, where)
         found = found if type(found) is dict else {}
         if found.get("previous") != head:
-            raise Refused(
-                f"{where} does not follow the one before it: `previous` is {quote(found.get('previous'))}, "
-                f"the hash is {head}. A line was changed, removed or moved."
-            )
+            raise Refused(f"{where} does not follow the one before it: one was changed, removed or moved.")
         if DATE(found.get("date"), f"{where}.date") < date:
             raise Refused(f"{where} is dated before the line above it.")
         if number == 1 and count > MOST_LINES.get(str(found.get("kind")), 0):
-            kinds = ", ".join(f"{kind} ({most} lines at most)" for kind, most in MOST_LINES.items())
-            raise Refused(f"{where} of {count} is of kind {quote(found.get('kind'))}; it may be: {kinds}.")
+            raise Refused(f"{where} of {count} is of kind {quote(found.get('kind'))}; known: {MOST_LINES}.")
         head, date = hashlib.sha256(line).hexdigest(), found["date"]
         hashes.append(head)
         yield found
 
 
 def _is_date(value: Any) -> bool:
-    with suppress(ValueError, TypeError):
-        return bool(value) and datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").isoformat() + "Z" == value
-    return False
+    try:
+        return bool(datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").isoformat() + "Z" == value)
+    except (ValueError, TypeError):
+        return False
 
 
 def _is_number(value: Any) -> bool:
@@ -91,15 +91,24 @@ def _is_loss(value: Any) -> bool:
     if not (type(value) is list and value and all(map(_is_cell, value))):
         return False
     kind, *named = value
-    is_number = kind != "residual" or (
-        len(named) == 1 and named[0][0] not in "+-" and number_of(named[0]) > 0
+    if kind == "residual" and not all(each[0] not in "+-" and number_of(each) > 0 for each in named):
+        return False
+    return NAMED.get(kind) == len(named) == len({*named})
+
+
+def _are_names(value: Any) -> bool:
+    return (
+        type(value) is list and 0 < len(value) <= GROUPS_LIMIT and all(map(_is_cell, value)) and rise(value)
     )
-    return NAMED.get(kind) == len(named) == len({*named}) and is_number
 
 
-def _is_sorted(value: Any, takes: Callable[[Any], bool], most: int) -> bool:
-    is_list = type(value) is list and 0 < len(value) <= most and all(map(takes, value))
-    return is_list and all(a < b for a, b in pairwise(value))
+def _is_grid(value: Any) -> bool:
+    return type(value) is list and 0 < len(value) <= 256 and all(map(_is_number, value)) and rise(value[::-1])
+
+
+def rise(values: Any) -> bool:
+    """Return True if every value is above the one before."""
+    return all(a < b for a, b in pairwise(values))
 
 
 DATE = value("a date YYYY-MM-DDTHH:MM:SSZ", _is_date)
@@ -108,10 +117,8 @@ SHARE = value("a number strictly between 0 and 1", lambda each: type(each) is fl
 MARGIN = value("a number from 0 to below 1", lambda each: _is_number(each) and 0.0 <= each < 1.0)
 TEXT = text(SHORT, "a text of 1 to 400 characters")
 LOSS = value("a loss of the page", _is_loss)
-NAMES = value("cells in rising order", lambda each: _is_sorted(each, _is_cell, GROUPS_LIMIT))
-GRID = value(
-    "thresholds that fall", lambda each: _is_sorted(each[::-1] if type(each) is list else 0, _is_number, 256)
-)
+NAMES = value("cells in rising order", _are_names)
+GRID = value("thresholds that fall", _is_grid)
 NULL = value("null", lambda each: each is None)
 ANY = value("anything", lambda _: True)
 SHA256 = text("[0-9a-f]{64}", "64 hexadecimal digits")
@@ -133,16 +140,11 @@ STATEMENTS = {
 }
 
 
-def statement_keys(kind: Any, name: str) -> dict[str, Any]:
-    """Rules for the keys of a statement."""
+def statement(given: Any, name: str, **more: Any) -> Record:
+    """Rule for a statement, with more keys in a line."""
+    kind: Any = given.get("kind") if type(given) is dict else None
     require(kind in [*STATEMENTS], name, "a statement of kind look, better or abstain", kind)
-    return STATEMENTS[kind]
-
-
-def statement(given: Any, name: str) -> Record:
-    """Rule for a statement."""
-    kind = given.get("kind") if type(given) is dict else None
-    found: Record = record(dict, **statement_keys(kind, name))(given, name)
+    found: Record = record(dict, **STATEMENTS[kind], **more)(given, name)
     return found
 
 
@@ -172,7 +174,6 @@ def read_seal(line: Record) -> Record:
         loss=LOSS,
         n=rows,
         delta=SHARE,
-        target=or_null(SHARE),
         looks=or_null(integer(1, 1 << 32)),
         planned=sequence(statement, 0, MOST_IN_LINE),
         levels=or_null(sequence(integer(0, ROWS_LIMIT), 1, MOST_IN_LINE)),
@@ -181,17 +182,15 @@ def read_seal(line: Record) -> Record:
     units, copies = seal["clusters"] or {"units": seal["rows"]}, seal["inputs"] or {"copies": 0}
     keys, sizes = [key_of(each) for each in seal["planned"]], (seal["groups"] or {"sizes": (n,)})["sizes"]
     names = [""] if seal["groups"] is None else seal["groups"]["names"]
+    levels, exact = seal["levels"] or (), seal["groups"] is not None or is_precision
     for is_so, reason in (
         (seal["delta"] <= 0.5, "delta is above 0.5"),
         (n <= units["units"] <= seal["rows"], "there are more units than there can be"),
         (n == units["units"] or not is_precision, "precision is about all units"),
         (copies["copies"] < seal["rows"], "there are more copies than rows"),
         (len({*keys}) == len(keys) <= (seal["looks"] or 0), "more is planned than looks, or twice"),
-        (
-            not seal["levels"] or not (seal["groups"] or is_precision),
-            "levels go with no groups, no precision",
-        ),
-        (all(a > b for a, b in pairwise((n, *(seal["levels"] or ())))), "the levels do not fall from n"),
+        (not (levels and exact), "levels go with no groups, no precision"),
+        (rise((*levels[::-1], n)), "the levels do not fall from n"),
         (len(sizes) == len(names), "the groups have too few names or sizes"),
         (max(sizes) <= n <= sum(sizes), "the sizes of the groups do not fit n"),
         (sum(sizes) == n or not adds_up(seal), "the sizes of the groups do not add up to n"),
@@ -205,16 +204,15 @@ def read_seal(line: Record) -> Record:
 
 def check_fitting(seal: Record, found: Record, where: str) -> None:
     """Refuse a statement about one column twice, or that is not for this loss or these groups."""
-    kind, is_pair = found["kind"], found["kind"] == "better"
-    for is_so, needed in (
-        (is_pair and found["a"]["sha256"] == found["b"]["sha256"], "two different columns"),
-        (kind != "look" and seal["loss"][0] == "precision", "a loss other than precision"),
-        (kind == "abstain" and seal["groups"] is not None, "a seal without groups"),
-    ):
-        if is_so:
-            raise Refused(f"{where} has {kind}, which needs {needed}.")
+    kind = found["kind"]
+    if kind == "better" and found["a"]["sha256"] == found["b"]["sha256"]:
+        raise Refused(f"{where} has better, which needs two different columns.")
+    if kind != "look" and seal["loss"][0] == "precision":
+        raise Refused(f"{where} has {kind}, which needs a loss other than precision.")
+    if kind == "abstain" and seal["groups"] is not None:
+        raise Refused(f"{where} has abstain, which needs a seal without groups.")
 
 
 def adds_up(first: Record) -> bool:
     """Return True if every unit is in one group, so that counts of groups add up to those of all."""
-    return first["clusters"] is None or first["clusters"]["claim"] == "row"
+    return first["clusters"] is None or bool(first["clusters"]["claim"] == "row")

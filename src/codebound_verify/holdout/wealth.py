@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from itertools import chain, pairwise
+from itertools import chain
 from typing import NamedTuple
 
 import mpmath
@@ -12,11 +12,11 @@ from mpmath import mpf
 
 from ..header import integer, or_null, record, sequence, word
 from ..refusal import Refused
-from .rules import CLAIM, LINE, LOSS, NAMES, SHA256, SHARE, TEXT, Record
+from .rules import CLAIM, LINE, LOSS, NAMES, SHA256, SHARE, TEXT, Record, adds_up, rise
 
 EVERY = 100
 FACTORS = (120, 130, 141, 153, 165, 179, 194, 210, 228, 247, 268, 290, 314, 341, 369, 400)  # hundredths
-BATCH_LIMIT, LABELS_LIMIT = 1 << 20, 1 << 28
+BATCH_LIMIT, LABELS_LIMIT, ERRORS_LIMIT = 1 << 20, 1 << 27, 1 << 22
 PLACES = 40  # digits of the wealth
 NEAR = mpf("1e-6")
 _PLACES = sequence(integer(1, BATCH_LIMIT), 0, BATCH_LIMIT)
@@ -50,7 +50,7 @@ def check_watch(line: Record, batches: Iterable[Record]) -> tuple[Record, list[O
     first: Record = _FIRST(line, "Ledger: the first line")
     if first["loss"][0] == "precision":
         raise Refused("Ledger: a watch is of a loss other than precision.")
-    count = 0 if first["groups"] is None else len(first["groups"]["names"])
+    count, errors = 0 if first["groups"] is None else len(first["groups"]["names"]), 0
     groups = or_null(sequence(_GROUP, max(count, 1), count))
     batch = record(dict, **LINE, **_TOLD, kind=word("batch"), labels=integer(1, BATCH_LIMIT), groups=groups)
     tracks = [Outcomes(0, array("q"), None) for _ in range(count + 1)]
@@ -63,8 +63,10 @@ def check_watch(line: Record, batches: Iterable[Record]) -> tuple[Record, list[O
         for at, part in enumerate((found, *parts)):
             tracks[at] = _follow(tracks[at], part, f"{where}.groups[{at - 1}]" if at else where)
         sums = sum(part["labels"] for part in parts), sum(len(part["errors"]) for part in parts)
-        if count and first["clusters"] is None and sums != (found["labels"], len(found["errors"])):
+        if count and adds_up(first) and sums != (found["labels"], len(found["errors"])):
             raise Refused(f"{where} has groups whose labels or errors do not add up to all.")
+        if (errors := errors + sums[1] + len(found["errors"])) > ERRORS_LIMIT:
+            raise Refused(f"{where} is beyond {ERRORS_LIMIT} errors, those of groups included.")
     with mpmath.workdps(PLACES):
         bound, needed = mpf(first["bound"]), (2 if count else 1) / mpf(first["alpha"])
         for at, track in enumerate(tracks):
@@ -76,7 +78,7 @@ def check_watch(line: Record, batches: Iterable[Record]) -> tuple[Record, list[O
 def _follow(track: Outcomes, batch: Record, where: str) -> Outcomes:
     """The outcomes with those of a batch; an alarm that is no place in it, or that changed, is refused."""
     errors, alarm, end = batch["errors"], batch["alarm"], track.labels + batch["labels"]
-    if errors and not (errors[-1] <= batch["labels"] and all(a < b for a, b in pairwise(errors))):
+    if errors and not (errors[-1] <= batch["labels"] and rise(errors)):
         raise Refused(f"{where} has errors that are no rising places of {batch['labels']} labels.")
     if end > LABELS_LIMIT:
         raise Refused(f"{where} is beyond {LABELS_LIMIT} labels.")

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from codebound.bounds.monitoring import Mixture
+from codebound.holdout import alarms
 from codebound.holdout.alarms import Watch, WatchTerms, outcomes_of, read_chunks, read_stream
 from codebound.holdout.answers import as_table
 from codebound.holdout.ledger import read_ledger
 from codebound.run.errors import DataError, UsageError
+from codebound_verify.holdout.ledger import verify_ledger
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -173,3 +175,31 @@ def test_rows_come_through_a_pipe(live):
     clustered = Watch.start(live.with_name("c"), WatchTerms(bound=0.05, cluster="p", claim="any"))
     with pytest.raises(UsageError, match="read from a file"):
         clustered.extend(stream([0], p=["x"]), "wrong")
+
+
+def test_more_labels_than_a_line_has_are_split_with_their_groups(tmp_path, own_cache, monkeypatch):
+    monkeypatch.setattr(alarms, "MOST_LABELS", 7)
+    draw = np.random.default_rng(3)
+    outcomes, groups = draw.integers(0, 2, 40), [str(each) for each in draw.choice(["x", "y"], 40)]
+    terms = WatchTerms(bound=0.4, group="site", groups=("x", "y"))
+    watch = Watch.start(tmp_path / "made.watch.jsonl", terms)
+    watch.update(outcomes, groups)
+    assert [line["labels"] for line in watch.ledger.statements] == [7, 7, 7, 7, 7, 5]
+    assert verify_ledger(watch.path.read_bytes()).reasons == ()
+    again = Watch.load(watch.path)
+    assert [each.errors for each in again.groups.values()] == [
+        sum(bad for bad, of in zip(outcomes, groups, strict=True) if of == name) for name in "xy"
+    ]
+
+
+def test_a_full_watch_says_so_and_loses_nothing(tmp_path, own_cache, monkeypatch):
+    watch = Watch.start(tmp_path / "made.watch.jsonl", WatchTerms(bound=0.4))
+    watch.update([0, 1, 0])
+    before = watch.path.read_bytes()
+    for name, limit in (("MOST_IN_ALL", 4), ("MOST_ERRORS", 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(alarms, name, limit)
+            with pytest.raises(UsageError, match="is full"):
+                watch.update([1, 0])
+    assert watch.path.read_bytes() == before
+    assert watch.update([1, 0]) is None

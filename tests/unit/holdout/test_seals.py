@@ -40,10 +40,10 @@ def test_looks_without_columns_list_nothing(answers):
 
 
 def test_the_target_becomes_a_level(answers):
-    told = seal(answers, Plan(looks=10, tell="pass", target=0.1)).seal
+    told = seal(answers, Plan(looks=10, target=0.1)).seal
     assert len(told["levels"]) == 1
     with pytest.raises(UsageError, match="not even without an error"):
-        seal(answers, Plan(looks=10, tell="pass", target=0.001), out="other.jsonl")
+        seal(answers, Plan(looks=10, target=0.001), out="other.jsonl")
 
 
 @pytest.mark.parametrize("again", ["same", "other order", "fewer columns", "other types"])
@@ -107,7 +107,7 @@ def test_a_plan_that_does_not_fit_gets_one_sentence(answers, changed, says):
     [
         {"delta": 0.7}, {"cluster": "patient"}, {"claim": "row"}, {"looks": 0},
         {"cluster": "c", "claim": "all"},
-        {"target": 1.0}, {"margin": 1.0}, {"tell": "all"}, {"tell": "pass"},
+        {"target": 1.0}, {"margin": 1.0}, {"tell": "all"}, {"tell": "exact", "target": 0.1},
     ],
 )  # fmt: skip
 def test_numbers_out_of_range_are_refused(changed):

@@ -45,13 +45,6 @@ def test_the_best_of_three_is_named_with_its_price_and_the_naive_number():
     assert "b has the smallest limit of 3; its limit pays for all of them" in text
 
 
-@pytest.mark.parametrize(("target", "said", "mark"), [(0.1, "is met", ""), (0.06, "is not met", " vacuous")])
-def test_a_target_is_compared(target, said, mark):
-    ((marked, words),) = answers(page(seal(target=target), look("b", 47)))
-    assert said in words
-    assert marked == mark
-
-
 def test_the_worst_group_is_named():
     text = page(seal(groups=GROUPS), look("b", 47, by_group=(9, 20, 6, 12)))
     assert "The worst group is dates." in text

@@ -6,10 +6,19 @@ from itertools import product
 import mpmath
 import pytest
 
+from codebound.holdout.ledger import seal_price
 from codebound_verify.formulas import DIGITS
 from codebound_verify.holdout.results import Price
 
-SEAL = {"n": 5, "groups": None, "clusters": None, "levels": None, "loss": ["wrong"]}
+SEAL = {
+    "n": 5,
+    "rows": 9,
+    "inputs": None,
+    "groups": None,
+    "clusters": None,
+    "levels": None,
+    "loss": ["wrong"],
+}
 GROUPS, ANY = {"sizes": [2, 3]}, {"claim": "any"}
 ABSTAIN = {"kind": "abstain", "thresholds": [0.5, 0.1]}
 
@@ -39,17 +48,43 @@ def answers_to_choice(n: int, *, is_any: bool) -> set:
     ],
 )
 def test_an_answer_costs_the_bits_of_its_number_among_all(seal, line, possible):
-    price = Price(SEAL | seal)
     with mpmath.workdps(DIGITS):
+        price = Price(SEAL | seal)
+        before = price.bits
         price.add(line | {"result": {}})
-        assert abs(price.bits - mpmath.log(possible, 2)) < mpmath.mpf("1e-50")
+        assert abs(price.bits - before - mpmath.log(possible, 2)) < mpmath.mpf("1e-50")
+
+
+@pytest.mark.parametrize(
+    ("seal", "bits"),
+    [
+        ({}, 0.0),
+        ({"inputs": {"copies": 0}}, 1.0),
+        ({"inputs": {"copies": 3}}, math.log2(20)),
+        ({"clusters": ANY}, math.log2(110)),
+        ({"groups": GROUPS}, 2 * math.log2(6)),
+        ({"groups": GROUPS, "clusters": ANY, "inputs": {"copies": 0}}, math.log2(2 * 110 * 36)),
+    ],
+)
+def test_what_the_seal_tells_is_paid(seal, bits):
+    assert float(Price(SEAL | seal).bits) == pytest.approx(bits)
+    assert seal_price(SEAL | seal) == pytest.approx(bits)
+
+
+def test_the_weights_of_what_a_seal_can_tell_sum_to_one():
+    assert sum(1 / ((count + 1) * (count + 2)) for count in range(10**5)) == pytest.approx(1, abs=1e-4)
+    for n in (1, 2, 7):  # sizes from 0 to n
+        assert (n + 1) * 2 ** -float(Price(SEAL | {"n": n, "groups": {"sizes": [n]}}).bits) == pytest.approx(
+            1
+        )
 
 
 @pytest.mark.parametrize("is_any", [False, True])
 def test_a_choice_of_thresholds_has_no_more_answers_than_are_paid(is_any):
     price = Price(SEAL | {"clusters": ANY if is_any else None})
+    before = price.bits
     price.add(ABSTAIN | {"result": {}})
-    assert len(answers_to_choice(5, is_any=is_any)) <= 2 ** float(price.bits) * (1 + 1e-12)
+    assert len(answers_to_choice(5, is_any=is_any)) <= 2 ** float(price.bits - before) * (1 + 1e-12)
 
 
 def test_levels_cost_what_they_say():

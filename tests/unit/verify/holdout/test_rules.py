@@ -16,7 +16,16 @@ BAD += [
     ["residual", "1e999"],
     None,
 ]
-BAD += [["residual", "+1"], ["class", "a\ud800"], [["wrong"]], ["class", "a" * 401], ["residual", "\u0661"]]
+BAD += [
+    ["residual", "2.0"],
+    ["residual"],
+    ["residual", "1", "1"],
+    ["residual", "+1"],
+    ["class", "a\ud800"],
+    [["wrong"]],
+    ["class", "a" * 401],
+    ["residual", "\u0661"],
+]
 
 
 @pytest.mark.parametrize("loss", FINE + BAD, ids=repr)
