@@ -34,6 +34,14 @@ SEALED = (
     "Classifiers and thresholds of planned statements were made and chosen without these rows.",
     "Those of other statements: with nothing of them but the seal's numbers and the answers above.",
 )
+GROUPED = ("Groups, known before, were formed without regard to errors.",)
+CLUSTERED = {
+    claim: (
+        f"Clusters are independent draws; the claim is about {row} of a new one, not on a row.",
+        "Their names and the order of rows have no regard to errors.",
+    )
+    for claim, row in (("row", "one random row"), ("any", "any row"))
+}
 WATCHED = (
     "The first line was fixed before an outcome was seen, and no other watch of the stream thrown away.",
     "The labels are all of the stream, in order, or were chosen without regard to the outcome.",
@@ -89,10 +97,9 @@ def verify_ledger(
         first = next(lines)
         found = (_judge_watch if first["kind"] == "watch" else _judge)(first, lines, table)
         if head not in (None, hashes[-1]):
-            place = f"that is line {hashes.index(head) + 1}" if head in hashes else "no line has that hash"
             raise Refused(
-                f"Ledger: the last line has SHA-256 {hashes[-1]}; {quote(head)} was expected, and {place}. "
-                "Lines were removed, added or replaced."
+                f"Ledger: the last line has SHA-256 {hashes[-1]}; {quote(head)} was expected, which "
+                f"{'an earlier' if head in hashes else 'no'} line has. Lines were removed, added or replaced."
             )
     except Refused as refused:
         return LedgerVerdict("REFUSE", refused.reasons)
@@ -170,12 +177,8 @@ def _judge_watch(first: Record, lines: Iterator[Record], table: object) -> dict[
 
 def _list_special(first: Record) -> list[str]:
     """Declarations that groups and clusters bring."""
-    lines = [] if first["groups"] is None else ["Groups, known before, were formed without regard to errors."]
-    if first["clusters"] is not None:
-        unit = "one random row" if first["clusters"]["claim"] == "row" else "any row"
-        lines.append(f"Clusters are independent draws; the claim is about {unit} of a new one, not on a row.")
-        lines.append("Their names and the order of rows have no regard to errors.")
-    return lines
+    clusters = () if first["clusters"] is None else CLUSTERED[first["clusters"]["claim"]]
+    return [*(() if first["groups"] is None else GROUPED), *clusters]
 
 
 def _sentence(seal: Record, line: Record) -> str:
@@ -183,12 +186,9 @@ def _sentence(seal: Record, line: Record) -> str:
     result = line["result"] or {}
     chosen = result.get("chosen")
     has_other_words = line.get("margin") or not result or result.get("chosen", 0) is None
-    text = SENTENCES[line["kind"]][bool(has_other_words)].format(
-        **line,
-        **{name: each for name, each in result.items() if name not in line},
-        loss=":".join(seal["loss"]),
-        threshold=None if chosen is None else line["thresholds"][chosen],
-    )
+    threshold = None if chosen is None else line["thresholds"][chosen]
+    words = {**result, **line, "loss": ":".join(seal["loss"]), "threshold": threshold}
+    text = SENTENCES[line["kind"]][bool(has_other_words)].format(**words)
     if line["kind"] == "better" and not result["shown"]:
         return f"not shown: {text}"
     if line.get("groups") and line["kind"] == "look":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import lru_cache
 from itertools import islice, pairwise
 
@@ -87,17 +88,17 @@ def _difference_tail(seen: int, n: int, a: mpf, b: mpf) -> mpf:
         return mpf(1)
     first, last = max(0, -seen), min(n, n - seen)
     odds_a, odds_b = a / (1 - a), b / (1 - b)
-    low, high = first, last  # where P(Y = j) P(X = seen + j) is largest
-    while low < high:
-        j = (low + high) // 2
-        rises = odds_a * odds_b * (n - j) * (n - seen - j) > (j + 1) * (seen + j + 1)
-        low, high = (j + 1, high) if rises else (low, j)
-    mass_a, mass_b, j = probability(seen + low, n, a), probability(low, n, b), low
-    least = mass_a * mass_b * NEGLIGIBLE
-    while j < last and mass_a * mass_b > least:
-        mass_a *= odds_a * (n - seen - j) / (seen + j + 1)
-        mass_b *= odds_b * (n - j) / (j + 1)
-        j += 1
+
+    def mass(j: int) -> mpf:
+        return probability(seen + j, n, a) * probability(j, n, b)
+
+    def falls(j: int) -> bool:
+        return bool(odds_a * odds_b * (n - j) * (n - seen - j) <= (j + 1) * (seen + j + 1))
+
+    low = first + bisect_left(range(first, last), True, key=falls)  # where both together are likeliest
+    least = mass(low) * NEGLIGIBLE
+    j = low + bisect_left(range(low, last), True, key=lambda j: mass(j) <= least)
+    mass_a, mass_b = probability(seen + j, n, a), probability(j, n, b)
     tail = mass_a * tail_ratio(n - seen - j, n, odds=odds_a)
     total = mass_b * tail
     while j > first:
@@ -108,18 +109,19 @@ def _difference_tail(seen: int, n: int, a: mpf, b: mpf) -> mpf:
         j -= 1
         if j < low and j < b * n and mass_b * tail < total * NEGLIGIBLE:
             return total
-    if first:  # X cannot be less than nothing
-        total += 1 - at_least(first, n, b)
-    return total
+    return total + 1 - at_least(first, n, b)  # X cannot be less than nothing
 
 
 def check_looks(seal: Record, looks: list[Record]) -> None:
     """Check, in the order of the lines, that each was allowed and says what follows."""
     planned, price, opened = {key_of(each) for each in seal["planned"]}, Price(seal), 0
-    made, work = set[str](), 0
+    made, work, count = set[str](), 0, len(_sizes(seal))
+    groups = sequence(ANY, count, count) if count else NULL
+    more = {"look": {"final": boolean, "groups": groups}, "better": {"groups": groups}}
     for number, line in enumerate(looks, start=2):
         where, is_final = f"Ledger: line {number}", line.get("final") is True
-        _check_keys(seal, line, where)
+        statement(line, where, **LINE, result=ANY, **more.get(str(line.get("kind")), {}))
+        check_fitting(seal, line, where)
         if (work := work + _work(seal, line)) > WORK_LIMIT:
             raise Refused(f"{where} makes more work than the {WORK_LIMIT} that a ledger may be.")
         if (key := key_of(line)) in made and not is_final:
@@ -157,22 +159,19 @@ class Price:
         counts = [] if seal["inputs"] is None else [seal["inputs"]["copies"]]
         counts += [] if seal["clusters"] is None else [seal["rows"]]
         possible = [(count + 1) * (count + 2) for count in counts] + [seal["n"] + 1] * len(_sizes(seal))
-        self.bits = mpmath.fsum(mpmath.log(each, 2) for each in possible)
+        with mpmath.workdps(DIGITS):
+            self.bits = mpmath.fsum(mpmath.log(each, 2) for each in possible)
 
     def add(self, line: Record) -> None:
         """Pay for the answer of a line."""
         if line["kind"] != "look" or self.seal["levels"] is None:
             self.bits += bits_of_counts(self.seal, line)
             return
-        share = mpf(2 * self.improved + 1) / (2 * self.told + 2)
-        self.told += 1
-        if line["result"] is None:
-            share = 1 - share
-        else:
-            share /= len(self.left)
-            self.improved += 1
+        is_better, share = line["result"] is not None, mpf(2 * self.improved + 1) / (2 * self.told + 2)
+        self.bits -= mpmath.log(share / len(self.left) if is_better else 1 - share, 2)
+        self.told, self.improved = self.told + 1, self.improved + is_better
+        if is_better:
             self.left = tuple(each for each in self.left if each < line["result"]["errors"])
-        self.bits -= mpmath.log(share, 2)
 
 
 def bits_of_counts(seal: Record, line: Record) -> mpf:
@@ -187,16 +186,6 @@ def bits_of_counts(seal: Record, line: Record) -> mpf:
     if not sizes or seal["clusters"] is not None:
         sizes.append(seal["n"])
     return times * mpmath.fsum(log_choose(size + bins - 1, bins - 1) for size in sizes) / mpmath.ln2
-
-
-def _check_keys(seal: Record, line: Record, where: str) -> None:
-    """Check the keys of a line, and its statement."""
-    kind, count = line.get("kind"), len(_sizes(seal))
-    more = {"final": boolean} if kind == "look" else {}
-    if kind != "abstain":
-        more["groups"] = sequence(ANY, count, count) if count else NULL
-    statement(line, where, **LINE, result=ANY, **more)
-    check_fitting(seal, line, where)
 
 
 def _check_results(seal: Record, line: Record, level: mpf, left: tuple[int, ...], where: str) -> None:
