@@ -72,15 +72,21 @@ def passing_attack(bound: Bound, rng: np.random.Generator, *, looks: int = 400) 
     return bound(38, looks, ladder_bits([None] * first, [38])) < RISK
 
 
-def misses(attack, bound: Bound) -> int:
+def misses(attack, bound: Bound, reps: int = REPS) -> int:
     rng = np.random.default_rng(0)
-    return sum(attack(bound, rng) for _ in range(REPS))
+    return sum(attack(bound, rng) for _ in range(reps))
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("attack", [vote_attack, climbing_attack, passing_attack])
 def test_paid_looks_hold_against_him(attack):
     assert not exceeds(misses(attack, honest))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", [vote_attack, climbing_attack, passing_attack])
+def test_paid_looks_hold_at_full_size(attack):
+    assert not rates.exceeds(misses(attack, honest, 10_000), reps=10_000, delta=DELTA, level=1e-6)
 
 
 @pytest.mark.few(1)
