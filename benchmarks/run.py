@@ -27,9 +27,7 @@ HERE = Path(__file__).resolve().parent
 HELPERS = ("ratios", "run")
 BY_THEMSELVES = (
     "development_samples",
-    "frontier",
     "when",
-    "coded_features",
     "profiles",
     "walk",
 )  # no timings beside others
@@ -62,7 +60,7 @@ method `naive`.
 | 6 * 10^7 weights | 301 s, 4.1 GB | 26 s, 2.7 GB | | |
 | 10^8 weights | 49 s, 2.5 GB by a network of its own | | 17 s, 1.0 GB | 31 s, 0.7 GB |
 
-`frontier.py` and `when.py` draw figures of the documentation, `coded_features.py` needs a certificate,
+`when.py` draws a figure of the documentation,
 `profiles.py` says which functions take the time of certify, verify, measure and compare, `walk.py` through
 which packages a command goes: run them by themselves. `development_samples.py` compares the lists of samples
 that the format was developed on (`developed.json`) with lists made anew, and `--write` writes them.
