@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
 
     study: Studies
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _HOME = {
     "certify": "codebound.certification:certify",
