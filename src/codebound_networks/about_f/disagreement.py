@@ -6,8 +6,7 @@ second by fresh unlabelled inputs. The failure probabilities add up.
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ from codebound.certificate.evaluate import parts_of, winners
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import verify
 from codebound.run.errors import CertificateError, UsageError
-from codebound.run.tensor_files import state_sha256
 from codebound.sample.counting import Verdicts, count
 from codebound.sample.dataset import require_disjoint
 from codebound.sample.order import Design, arrange
@@ -53,10 +51,6 @@ class DisagreementBound:
     n_unlabelled: int  # those that count, copies as the certificate reads them
     delta_of_g: float  # failure probability of the certificate
     delta_disagreement: float  # failure probability of the limit on the disagreement
-    certificate_sha256: str  # hash of the certificate
-    f_sha256: str  # hash of the tensors of f
-    sample_sha256: str  # hash of the sample
-    unlabelled_sha256: str  # hash of the unlabelled inputs
 
     @property
     def sentence(self) -> str:
@@ -66,10 +60,6 @@ class DisagreementBound:
             f"{percent(self.bound)} of new data ({percent(self.bound_of_g)} for g by {self.statement}, and "
             "the limit on how often they differ), if the unlabelled inputs were used for no choice."
         )
-
-    def record(self) -> dict[str, Any]:
-        """The result as plain JSON."""
-        return {**asdict(self), "sentence": self.sentence}
 
 
 def bound_through(
@@ -133,10 +123,6 @@ def bound_through(
         n_unlabelled=n,
         delta_of_g=found.claim.delta,
         delta_disagreement=delta,
-        certificate_sha256=hashlib.sha256(found.to_bytes()).hexdigest(),
-        f_sha256=state_sha256(f.state_dict(), ""),
-        sample_sha256=sample.sha256,
-        unlabelled_sha256=unlabelled.inputs_sha256,
     )
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,10 +12,9 @@ from codebound.run.errors import ModelError, UnsupportedLayerError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import OPERATIONS, AveragePool, GlobalAveragePool
 from codebound_networks.chains.shifts import MeanOverShifts
-from codebound_networks.reading.walk import trace_steps
 from codebound_networks.views.fold import fold_batch_norms
 from codebound_networks.views.graphs import Traced
-from codebound_networks.views.kinds import SHAPE, kind_of, kind_of_node
+from codebound_networks.views.kinds import kind_of
 from codebound_networks.views.rebuild import first_weight, is_plain
 
 if TYPE_CHECKING:
@@ -54,20 +51,21 @@ def chain_of(
     ['0.weight', '0.bias', '1.weight', '1.bias']
     """
     traced = model if isinstance(model, Traced) else Traced(model)
-    try:
-        return _chain_of(traced, input_shape)
-    except ModelError as as_written:
-        if is_plain(traced.model):
-            raise
-        from codebound_networks.reading.layer_modules import plain_layers
-
+    refusal: ModelError | None = None
+    if is_plain(traced.model) or isinstance(traced.model, nn.Sequential):
         try:
-            found = plain_layers(traced.model, blank(traced.model, input_shape)) if plain is None else plain()
-            return _chain_of(Traced(found), input_shape)
-        except ModelError:
-            if isinstance(as_written, _UnclearStepsError):
+            return _chain_of(traced, input_shape)
+        except ModelError as as_written:
+            if is_plain(traced.model):
                 raise
-            raise as_written from None
+            refusal = as_written
+    from codebound_networks.reading.layer_modules import plain_layers
+
+    try:
+        found = plain_layers(traced.model, blank(traced.model, input_shape)) if plain is None else plain()
+        return _chain_of(Traced(found), input_shape)
+    except ModelError as as_read:
+        raise (refusal or as_read) from None
 
 
 def blank(model: nn.Module, input_shape: tuple[int, ...]) -> Tensor:
@@ -76,16 +74,12 @@ def blank(model: nn.Module, input_shape: tuple[int, ...]) -> Tensor:
     return torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device)
 
 
-class _UnclearStepsError(UnsupportedLayerError):
-    """As a network is written, it is not clear which of its steps is none of a chain."""
-
-
 def _chain_of(traced: Traced, input_shape: tuple[int, ...]) -> tuple[Chain, dict[str, Tensor]]:
     folded = fold_batch_norms(traced).model
     operations: list[AbstractOperation] = []
     tensors: dict[str, Tensor] = {}
     open_layer, is_rectified = "", False  # a layer whose ReLU has not come yet; whether values are >= 0
-    for name, module in _steps(folded, traced):
+    for name, module in _steps(folded):
         if isinstance(module, nn.Dropout | nn.Identity | MeanOverShifts) or _is_plain_flatten(module):
             continue
         if open_layer and (joined := _join(name, operations[-1], module)):
@@ -155,49 +149,18 @@ def _is_plain_flatten(module: nn.Module) -> bool:
     return isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1)
 
 
-def _steps(model: nn.Module, like: Traced) -> list[tuple[str, nn.Module]]:
-    """The modules of a network in forward order, residual blocks of the zoo kept whole.
-
-    It takes the steps of the network that it is ``like``, which is traced where they are not plain to see.
-    """
-    if isinstance(model, fx.GraphModule) and is_plain(model):
+def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The modules of a plain network or a sequence in forward order; blocks of the zoo stay whole."""
+    if isinstance(model, fx.GraphModule):
         from codebound_networks.chains.blocks import plain_steps
 
         return list(plain_steps(model))
-    if isinstance(model, nn.Sequential):
-        return [
-            (f"{name}.{inner}".rstrip("."), step)
-            for name, child in model._modules.items()  # named_children would skip what occurs twice
-            if child is not None
-            for inner, step in (_steps(child, like) if isinstance(child, nn.Sequential) else [("", child)])
-        ]
-    network = like.with_model(model)
-    if network.graph is None:
-        raise _UnclearStepsError(
-            f"the steps of {type(model).__name__} cannot be found: {network.untraceable}."
-        )
-    nodes, _ = trace_steps(network)
-    kinds = {node: kind_of_node(node, network.predictor) for node in nodes}
-    main = [node for node in nodes if kinds[node] != SHAPE]
-    is_chain = all(
-        [used for used in node.all_input_nodes if used in main] == [previous]
-        for previous, node in pairwise(main)
-    )
-    if not is_chain:
-        raise _UnclearStepsError(
-            f"{type(model).__name__} is no chain of layers, so a message cannot describe its architecture."
-        )
-    found: list[tuple[str, nn.Module]] = []
-    for node in main:
-        if kinds[node].name in ("input", "flatten"):
-            continue
-        if node.op == "call_module":
-            found.append((str(node.target), model.get_submodule(str(node.target))))
-        elif re.fullmatch(r"relu(_\d+)?", node.name):
-            found.append((node.name, nn.ReLU()))
-        else:
-            raise UnsupportedLayerError(f"{node.name}: a chain has no such operation.")
-    return found
+    return [
+        (f"{name}.{inner}".rstrip("."), step)
+        for name, child in model._modules.items()  # named_children would skip what occurs twice
+        if child is not None
+        for inner, step in (_steps(child) if isinstance(child, nn.Sequential) else [("", child)])
+    ]
 
 
 def _operation(name: str, module: nn.Module) -> AbstractOperation:

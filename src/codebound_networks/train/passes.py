@@ -1,4 +1,4 @@
-"""Passes over a sample in random order: the loop that all small trainings share."""
+"""Passes over a sample in random order, and steps of Adam: the loop that all small trainings share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from codebound.run.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from torch import Tensor
 
@@ -59,6 +59,19 @@ class Passes:
             if not math.isfinite(last):
                 raise ModelError(f"the loss became {last} {activity}. Try a smaller learning rate.")
             progress(done, self.steps, f"loss {last:.3f}")
+
+
+def adam(parameters: Iterable[Tensor]) -> Callable[[float], None]:
+    """Adam with its usual constants: a function that makes a step at a rate and takes the gradients away."""
+    optimizer = torch.optim.Adam(parameters)
+
+    def step(rate: float) -> None:
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
 
 
 def half_cosine(part: float) -> float:

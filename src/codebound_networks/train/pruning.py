@@ -17,8 +17,7 @@ from torch.nn import functional
 
 from codebound.run.errors import UsageError
 from codebound.run.progress import Progress, silent
-from codebound_networks.train.descent import Adam
-from codebound_networks.train.passes import Passes, half_cosine
+from codebound_networks.train.passes import Passes, adam, half_cosine
 from codebound_networks.train.rng import torch_stream
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def prune(
     masks = {name: torch.ones_like(weight) for name, weight in weights.items()}
     energy = {name: torch.zeros_like(weight) for name, weight in weights.items()}
     gain = torch.zeros((), device=device, requires_grad=True)
-    optimizer = Adam([*weights.values(), gain])
+    descend = adam([*weights.values(), gain])
     size = sum(weight.numel() for weight in weights.values())
     passes = Passes(
         n=sample.n,
@@ -113,7 +112,7 @@ def prune(
         for name, weight in weights.items():
             if weight.grad is not None:
                 energy[name].mul_(0.98).addcmul_(weight.grad, weight.grad, value=0.02)
-        optimizer.step(settings.learning_rate * half_cosine(part))
+        descend(settings.learning_rate * half_cosine(part))
         return loss
 
     passes.run(step, device=device, activity="while pruning", progress=progress)

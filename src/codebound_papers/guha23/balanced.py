@@ -25,8 +25,7 @@ from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import MAX_STEP, nearest_step, step_size
 from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_networks.reading.walk import Network
-from codebound_networks.train.descent import Adam
-from codebound_networks.train.passes import Passes, half_cosine
+from codebound_networks.train.passes import Passes, adam, half_cosine
 from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_networks.views.rebuild import with_weights
@@ -210,7 +209,7 @@ def _train(
             kept[f"{name}.values"] = None
         else:
             kept[compressors.weight_name(name)] = mask
-    optimizer = Adam(inner.parameters())
+    update = adam(inner.parameters())
     order = torch_stream(seed, f"balanced {step}")
     passes = Passes(n=sample.n, epochs=epochs, batch_size=min(_BATCH, max(32, sample.n // 28)), order=order)
     heat, grids = options.temperature, dict[str, int]()
@@ -234,7 +233,7 @@ def _train(
         found = functional_call(inner, tensors, (sample.batch(indices)[0],))
         loss = functional.cross_entropy(found / heat, wanted)
         torch.autograd.backward(loss * heat)
-        optimizer.step(options.learning_rate * half_cosine(done / passes.steps))
+        update(options.learning_rate * half_cosine(done / passes.steps))
         return loss
 
     def tell(done: int, total: int | None, note: str = "") -> None:

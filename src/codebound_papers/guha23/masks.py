@@ -22,8 +22,7 @@ from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import nearest_step
 from codebound_networks.codes.tensors import Dense
 from codebound_networks.methods.trainers import require_training
-from codebound_networks.train.descent import Adam
-from codebound_networks.train.passes import Passes
+from codebound_networks.train.passes import Passes, adam
 from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.compress import compressors
@@ -300,7 +299,7 @@ def descend(
     device = sample.x.device
     first = compressors.first_names(module)
     state = {first[name]: tensor.detach().to(device) for name, tensor in module.state_dict().items()}
-    optimizer = Adam(parameters)
+    descend = adam(parameters)
     passes = Passes(n=sample.n, epochs=epochs, batch_size=batch_size, order=order)
 
     def step(done: int, indices: Tensor) -> Tensor:
@@ -308,7 +307,7 @@ def descend(
         now = {**state, **{first[name]: tensor for name, tensor in weights().items()}}
         loss = functional.cross_entropy(functional_call(module, now, (x,)), y)
         torch.autograd.backward(loss, inputs=list(parameters))
-        optimizer.step(0.5 * learning_rate * (1.0 + math.cos(math.pi * done / passes.steps)))
+        descend(0.5 * learning_rate * (1.0 + math.cos(math.pi * done / passes.steps)))
         return loss
 
     passes.run(step, device=device, activity="in training", progress=progress)
