@@ -14,7 +14,7 @@ from ..container import Container
 from ..header import Header
 from ..message import Bits
 from ..refusal import Lacking, Refused, quote
-from ..sample import Data
+from ..sample import Data, parts
 from ..stream import Stream, Words
 from ..weights import same_tensors
 from .arithmetic import Decoder, Witness, grid
@@ -23,6 +23,7 @@ from .draws import quarters
 from .scaling import Scaling, check_constants, read_scaling
 from .tensors import (
     TENSOR_LIMIT,
+    TILE,
     Blocks,
     Content,
     Doubles,
@@ -30,7 +31,6 @@ from .tensors import (
     Recipe,
     Shape,
     Static,
-    Values,
     as_matrix,
     read_inner,
     read_tensor,
@@ -45,7 +45,7 @@ COUNTING_LIMIT = 1 << 46  # rows times the multiplications of one
 SUBSPACE_LIMIT = 1 << 20
 START_WORK = 16  # what drawing the start of an element counts as
 Complete: TypeAlias = Callable[[str, Content | Static], Content]  # reads what stands in a block
-Making: TypeAlias = Callable[[Complete], Iterator[Values]]  # the numbers of each tensor in turn
+Making: TypeAlias = Callable[[Complete], Iterator[Doubles]]  # the numbers of each tensor in turn
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Subspace:
     has_zero_head: bool
     seed: int
 
-    def values(self, q: Content, layout: Layout, *, has_base: bool) -> Iterator[Values]:
+    def values(self, q: Content, layout: Layout, *, has_base: bool) -> Iterator[Doubles]:
         """The numbers of each tensor in turn; with a base nothing but the integers' part."""
         matrices = [name for name, shape in layout if len(shape) > 1]
         head = matrices[-1] if matrices and self.has_zero_head else None
@@ -68,21 +68,20 @@ class Subspace:
             yield self._tensor(q, shape, first, has_start=has_start)
             first += math.prod(shape)
 
-    def _tensor(self, q: Content, shape: Shape, first: int, *, has_start: bool) -> Values:
-        """The tensor whose elements have the numbers from ``first`` on."""
+    def _tensor(self, q: Content, shape: Shape, first: int, *, has_start: bool) -> Doubles:
+        """The tensor whose elements have the numbers from ``first`` on, some at a time."""
         hashes, starts = Stream(self.seed, "hash"), Stream(self.seed, "start")
         scale = 0.5 ** ((as_matrix(shape)[1].bit_length() - 1) // 2) if len(shape) > 1 else 1.0
-
-        def tile(rows: slice, columns: slice) -> Doubles:
-            begin, count = first + columns.start, columns.stop - columns.start
+        found = np.empty(math.prod(shape))
+        for part in parts(found.size, TILE):
+            begin, count = first + part.start, part.stop - part.start
             words = hashes.words(begin * self.entries, count * self.entries)
             terms = q.data[self._places(words)] * np.where(words & np.uint64(1), -1, 1)
-            numbers: Doubles = terms.reshape(1, count, self.entries).sum(axis=2) * self.step
+            numbers: Doubles = terms.reshape(count, self.entries).sum(axis=1) * self.step
             if has_start:
                 numbers += quarters(starts.words(begin, count)) / 4
-            return numbers * scale
-
-        return Values(1, math.prod(shape), self.entries, tile)
+            found[part] = numbers * scale
+        return found
 
     def _places(self, words: Words) -> Words:
         """Indices of the integers that the outputs take."""
@@ -240,7 +239,7 @@ def _read_tensors(decoder: Decoder, layout: Layout) -> Making:
         recipes.append((name, read_tensor(decoder, shape)))
         decoder.note(name)
 
-    def values(complete: Complete) -> Iterator[Values]:
+    def values(complete: Complete) -> Iterator[Doubles]:
         while recipes:  # what a tensor was made of is let go with it
             name, recipe = recipes.pop(0)
             yield recipe.make(*[complete(name, part) for part in recipe.parts])
@@ -271,7 +270,7 @@ def _complete(
     }
 
 
-def _round(name: str, numbers: Values, shape: Shape, base: NDArray[Any] | None) -> Floats:
+def _round(name: str, numbers: Doubles, shape: Shape, base: NDArray[Any] | None) -> Floats:
     """The float32 tensor of a name that numbers, added to its base, make."""
     try:
         return to_float32(numbers, shape, base)

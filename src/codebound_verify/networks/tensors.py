@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -29,7 +29,6 @@ STATE_BYTES = 5  # of a lane at the start of a block
 LOWEST = 1 << 24  # a lane with a lower state takes a word
 TENSOR_LIMIT = 1 << 25  # elements of a tensor, inner ones included
 TILE = 1 << 18  # elements computed at a time
-NARROWEST = 1 << 10  # columns of a tile, if there are that many
 ELSEWHERE = (2, 7)  # modes whose elements are not inside the code word
 INNER_MODES = (1, 2, 3, 4, 7, 14)
 MODES_OF_PAPERS = range(8, 14)
@@ -45,19 +44,6 @@ DECAYS = (  # r of a bell, one per width
 
 
 @dataclass(frozen=True)
-class Values:
-    """The real numbers of a tensor as a matrix in C order, computed in float64 and part by part.
-
-    ``terms`` is the length of the sums that its elements are; ``tile(rows, columns)`` computes a part.
-    """
-
-    rows: int
-    columns: int
-    terms: int
-    tile: Callable[[slice, slice], Doubles]
-
-
-@dataclass(frozen=True)
 class Content:
     """Coded elements in C order: each stands for ``data`` times a step, exact in float64.
 
@@ -68,12 +54,9 @@ class Content:
     exponent: int = 0
     limit: int = 1
 
-    def values(self) -> Values:
+    def values(self) -> Doubles:
         """The numbers that the elements stand for."""
-        step = grid(self.exponent)
-        return Values(
-            1, self.data.size, 1, lambda _, columns: self.data[None, columns].astype(np.float64) * step
-        )
+        return self.data.astype(np.float64) * grid(self.exponent)
 
 
 @dataclass(frozen=True)
@@ -89,10 +72,10 @@ class Static:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Coded parts of a tensor, in message order, and the function that makes its values."""
+    """Coded parts of a tensor, in message order, and the function that makes its numbers of them."""
 
     parts: tuple[Content | Static, ...]
-    make: Callable[..., Values]
+    make: Callable[..., Doubles]
 
 
 def narrowest(limit: int) -> np.dtype[np.signedinteger[Any]]:
@@ -124,31 +107,14 @@ def read_inner(decoder: Decoder, shape: Shape) -> Content | Static:
     return read_coded(decoder, mode, shape)
 
 
-def to_float32(values: Values, shape: Shape, base: Floats | None) -> Floats:
-    """Values rounded once to float32, as differences to ``base`` where there is one (8.3)."""
-    result = np.empty((values.rows, values.columns), np.float32)
-    start = None if base is None else base.reshape(result.shape)
-    for part in _tiles(values):
-        numbers = values.tile(*part)
-        if start is not None:
-            numbers += start[part]
-        with np.errstate(over="ignore"):
-            result[part] = numbers
-        if not np.isfinite(result[part]).all():
-            raise Refused("Message: an element is too large for float32.")
-    return result.reshape(shape)
-
-
-def _tiles(values: Values) -> Iterator[tuple[slice, slice]]:
-    """Parts of the matrix that are small, as are the rows of terms that make them.
-
-    They start at multiples of 64 columns: never inside an output of a random stream.
-    """
-    width = min(values.columns, max(NARROWEST, TILE // values.rows // 64 * 64))
-    height = max(1, TILE // max(width, values.terms))
-    for top in range(0, values.rows, height):
-        for left in range(0, values.columns, width):
-            yield (slice(top, min(top + height, values.rows)), slice(left, min(left + width, values.columns)))
+def to_float32(numbers: Doubles, shape: Shape, base: Floats | None) -> Floats:
+    """Numbers rounded once to float32, as differences to ``base`` where there is one (8.3)."""
+    numbers = numbers.reshape(shape)
+    with np.errstate(over="ignore"):
+        result = (numbers if base is None else numbers + base).astype(np.float32)
+    if not np.isfinite(result).all():
+        raise Refused("Message: an element is too large for float32.")
+    return result
 
 
 def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:

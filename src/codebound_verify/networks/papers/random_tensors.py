@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...refusal import Refused
+from ...sample import parts
 from ...stream import Stream, Words
 from ..arithmetic import Decoder, grid
 from ..draws import quarters, signs, uniforms
-from ..tensors import Content, Doubles, Recipe, Shape, Values, as_matrix, read_inner
+from ..tensors import TILE, Content, Doubles, Recipe, Shape, as_matrix, read_inner
 from .sketch import Sketch, draw, proven
 
 EXACT32 = 1 << 24  # integers below are exact in float32
@@ -75,20 +75,20 @@ def coded_rows(content: Content, width: int) -> RightFactor:
     return RightFactor(content.limit, lambda first, stop, columns: matrix[first:stop, columns])
 
 
-def product(left: NDArray[Any], right: RightFactor, columns: slice) -> Doubles:
-    """The exact product of two matrices of integers, for some columns of the right one.
+def product(left: NDArray[Any], right: RightFactor, width: int) -> Doubles:
+    """The exact product of two matrices of integers; the right one has so many columns, some taken at a time.
 
     The absolute sum of a row of ``left`` times the limit of ``right`` is at most 2^53.
     """
-    width = columns.stop - columns.start
     result = np.zeros((len(left), width))
-    step = max(1, BLOCK // max(len(left), width))
-    for first in range(0, left.shape[1], step):
-        some = left[:, first : first + step]
-        largest = right.limit * np.abs(some).sum(axis=1, dtype=np.float64).max()
-        kind = np.float32 if largest < EXACT32 else np.float64
-        block = right.block(first, first + some.shape[1], columns)
-        result += some.astype(kind) @ block.astype(kind, copy=False)
+    for columns in parts(width, max(64, TILE // len(left) // 64 * 64)):  # never inside an output of a stream
+        step = max(1, BLOCK // max(len(left), columns.stop - columns.start))
+        for first in range(0, left.shape[1], step):
+            some = left[:, first : first + step]
+            largest = right.limit * np.abs(some).sum(axis=1, dtype=np.float64).max()
+            kind = np.float32 if largest < EXACT32 else np.float64
+            block = right.block(first, first + some.shape[1], columns)
+            result[:, columns] += some.astype(kind) @ block.astype(kind, copy=False)
     return result
 
 
@@ -102,9 +102,8 @@ def read_projected(decoder: Decoder, shape: Shape) -> Recipe:
     decoder.work.spend(k * count + (16 * k * width if gaussian else 0))
     helper = random_rows(Stream(decoder.seed(), "project"), width)
 
-    def make(z: Content) -> Values:
-        matrix, step = z.data.reshape(vectors, k), grid(z.exponent)
-        return Values(vectors, width, k, lambda rows, columns: product(matrix[rows], helper, columns) * step)
+    def make(z: Content) -> Doubles:
+        return product(z.data.reshape(vectors, k), helper, width) * grid(z.exponent)
 
     return Recipe((read_inner(decoder, (vectors, k)),), make)
 
@@ -114,16 +113,15 @@ def read_low_rank(decoder: Decoder, shape: Shape) -> Recipe:
     height, width = as_matrix(shape)
     r = decoder.size("the rank r", min(height, width, 1 << 12))
     decoder.work.spend(r * height * width)
-    parts = read_inner(decoder, (height, r)), read_inner(decoder, (r, width))
-    exponent = parts[0].exponent + parts[1].exponent
+    factors = read_inner(decoder, (height, r)), read_inner(decoder, (r, width))
+    exponent = factors[0].exponent + factors[1].exponent
     if abs(exponent) > 1000:
         raise Refused(f"Message: a product has a step of index {exponent}; -1000 to 1000 is allowed.")
 
-    def make(u: Content, v: Content) -> Values:
-        left, right, step = u.data.reshape(height, r), coded_rows(v, width), grid(exponent)
-        return Values(height, width, r, lambda rows, columns: product(left[rows], right, columns) * step)
+    def make(u: Content, v: Content) -> Doubles:
+        return product(u.data.reshape(height, r), coded_rows(v, width), width) * grid(exponent)
 
-    return Recipe(parts, make)
+    return Recipe(factors, make)
 
 
 def read_filled(decoder: Decoder, shape: Shape) -> Recipe:
@@ -137,17 +135,11 @@ def read_filled(decoder: Decoder, shape: Shape) -> Recipe:
     mean = decoder.signed("the mean of a filling", MEAN_LIMIT)
     stream = Stream(decoder.seed(), "fill")
 
-    def make(q: Content) -> Values:
-        coded = q.values()
-
-        def tile(rows: slice, columns: slice) -> Doubles:
-            random = quarters(stream.words(columns.start, columns.stop - columns.start))
-            filling = (16 * random.astype(np.float64) + mean) * step
-            if not everywhere:
-                filling[q.data[columns] != 0] = 0.0
-            return coded.tile(rows, columns) + filling
-
-        return Values(1, q.data.size, 1, tile)
+    def make(q: Content) -> Doubles:
+        filling = (16 * quarters(stream.words(0, q.data.size)).astype(np.float64) + mean) * step
+        if not everywhere:
+            filling[q.data != 0] = 0.0
+        return q.values() + filling
 
     return Recipe((inner,), make)
 
@@ -158,16 +150,9 @@ def read_ticket(decoder: Decoder, shape: Shape) -> Recipe:
     expand, per_word = ((signs, 64), (quarters, 1), (uniforms, 4))[decoder.uniform(3)]
     stream = Stream(decoder.seed(), "ticket")
 
-    def make(q: Content) -> Values:
-        step = grid(q.exponent)
-
-        def tile(rows: slice, columns: slice) -> Doubles:
-            first, stop = columns.start // per_word, -(-columns.stop // per_word)
-            random = expand(stream.words(first, stop - first))[: columns.stop - columns.start]
-            integers = q.data[None, columns].astype(np.int64) * random.astype(np.int64)
-            return integers.astype(np.float64) * step
-
-        return Values(1, q.data.size, 1, tile)
+    def make(q: Content) -> Doubles:
+        random = expand(stream.words(0, -(-q.data.size // per_word)))[: q.data.size]
+        return (q.data.astype(np.int64) * random.astype(np.int64)).astype(np.float64) * grid(q.exponent)
 
     return Recipe((read_inner(decoder, shape),), make)
 
@@ -186,17 +171,11 @@ def read_mixed(decoder: Decoder, shape: Shape) -> Recipe:
         raise Refused(f"Message: the sums of a mixed tensor can reach {largest}; at most 2^53 is allowed.")
     basis, mix = sign_rows(Stream(seed, "basis"), width), Stream(seed, "mix")
 
-    def make(z: Content) -> Values:
-        step = grid(z.exponent)
-
-        @lru_cache(maxsize=1)  # tiles of the same rows follow each other
-        def mixtures(first: int, stop: int) -> Doubles:
-            return _mixtures(mix, z.data, k, slice(first, stop))
-
-        def tile(rows: slice, columns: slice) -> Doubles:
-            return product(mixtures(rows.start, rows.stop), basis, columns) * step
-
-        return Values(locations, width, b, tile)
+    def make(z: Content) -> Doubles:
+        result = np.empty((locations, width))
+        for rows in parts(locations, max(1, TILE // max(b, width))):
+            result[rows] = product(_mixtures(mix, z.data, k, rows), basis, width)
+        return result * grid(z.exponent)
 
     return Recipe((inner,), make)
 
@@ -235,12 +214,11 @@ def read_sketched(decoder: Decoder, shape: Shape) -> Recipe:
     decoder.work.spend((height * width << 13) + (m1 * height + m2 * width << 11))
     seed, witness = decoder.seed(), decoder.witness
 
-    def make(y: Content) -> Values:
+    def make(y: Content) -> Doubles:
         left = draw(Stream(seed, "sketch/left"), rows=m1, columns=height, ones=ones)
         right = draw(Stream(seed, "sketch/right"), rows=m2, columns=width, ones=ones)
-        sketch, data, step = Sketch(left, right, (m1, m2)), y.data.astype(np.int64), grid(y.exponent)
-        x = proven(witness, sketch, data)
-        return Values(height, width, 1, lambda rows, columns: x[rows, columns].astype(np.float64) * step)
+        x = proven(witness, Sketch(left, right, (m1, m2)), y.data.astype(np.int64))
+        return x.astype(np.float64) * grid(y.exponent)
 
     return Recipe((read_inner(decoder, (m1, m2)),), make)
 
