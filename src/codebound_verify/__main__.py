@@ -67,7 +67,9 @@ def _main(arguments: Sequence[str] | None, prog: str) -> int:
     progress = _show_progress if sys.stderr.isatty() else None
     try:
         options.content = load(certificate_in(options.file))  # once: all that is said is about the same bytes
-        verdict = verify_file(options.file, given, progress=progress, content=options.content)
+        verdict = verify_file(
+            options.file, given, content=options.content, progress=progress, announce=_announce
+        )
     except (Refused, OSError) as error:
         parser.error(_printable(str(unreadable(error))))
     is_met = _conclude(parser, options, verdict)
@@ -153,6 +155,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 def _show_progress(done: int, total: int) -> None:
     end = "\n" if done == total else ""
     sys.stderr.write(f"\revaluated {done} of {total} examples{end}")
+    sys.stderr.flush()
+
+
+def _announce(sentence: str) -> None:
+    sys.stderr.write(sentence + "\n")
     sys.stderr.flush()
 
 

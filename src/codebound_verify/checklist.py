@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .questions.refutation import Comparison
 
 Tensors = Mapping[str, Array]
+LONG = 1 << 40  # multiplications, from which on a check takes minutes
+A_MINUTE = 6e11  # of them, on one core
 Mapped = tuple[str, str, Sequence[Array], bool]  # what is read from a file: its name, hash and arrays
 
 
@@ -48,6 +50,7 @@ class Given:
     test: tuple[Array, Array] | None = None  # took no part in making the classifier: may refute the claim
     by_class: bool = False  # count the errors on every class too
     progress: Progress | None = None  # called while rows are evaluated
+    announce: Callable[[str], None] | None = None  # called before a check that takes minutes
 
 
 @dataclass
@@ -132,12 +135,14 @@ class Checklist:
             return partial(self._read_table, choice, self.table, data, arranged)
         if form == "network":
             self.network = room("network").read_network(bits, self.container, data, given.base)
+            self._announce(header.sample.rows * self.network.chain.work)
             return self._evaluate
         rules, learning = room("rule"), room("picks")
         if form == "picks":
             rule, learn = rules.read_picks(bits, data, arranged, header), learning.carry_out
         else:
             rule, learn = rules.read_split(bits, form, data, arranged, header), learning.learn_split
+        self._announce(rule.work)
         return partial(self._learn, partial(learn, rule, data, arranged, given.progress), form)
 
     def _read_table(self, choice: TableChoice, table: Table, data: Data, arranged: Arranged) -> Scores:
@@ -150,6 +155,11 @@ class Checklist:
         arrays = [each for each in (declared.scores, declared.picks) if each is not None]
         self.mapped.append(("the table of scores", table.sha256, arrays, False))
         return scores_of_table(declared, choice)
+
+    def _announce(self, work: int) -> None:
+        if work > LONG and self.given.announce is not None:
+            minutes = f"{work / A_MINUTE:.0f} minutes"
+            self.given.announce(f"It takes about {work:.0e} multiplications: some {minutes} on one core.")
 
     def _evaluate(self) -> Scores:
         scores: Any = room("evaluation").NetworkScores(self.network, self.given.progress)

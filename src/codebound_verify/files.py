@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .holdout.ledger import LedgerVerdict
-    from .sample import Progress
     from .verdict import Verdict
 
 CERTIFICATE = "certificate.cbound"  # in a folder
@@ -47,10 +46,11 @@ def certificate_in(path: Path) -> Path:
 
 
 def verify_file(
-    file: Path, given: GivenFiles, *, progress: Progress | None = None, content: bytes | None = None
+    file: Path, given: GivenFiles, *, content: bytes | None = None, **listeners: Any
 ) -> Verdict | LedgerVerdict:
     """Check a certificate or the one in a folder (``content``, if read before), with what lies beside it.
 
+    ``listeners`` are functions that hear of the work, by their names in ``checklist.Given``.
     Where something that is needed was not given, or cannot be read, nothing is said about the file: Refused.
     """
     file = certificate_in(file)
@@ -59,10 +59,10 @@ def verify_file(
         if file.suffix == LEDGER:
             return _ledger(content, given)
         if file.name != CERTIFICATE:
-            return _certificate(content, given, progress)
+            return _certificate(content, given, listeners)
         beside = room("folder")
         verdict: Verdict = beside.compare_neighbours(
-            file, _certificate(content, beside.add_neighbours(file, given), progress)
+            file, _certificate(content, beside.add_neighbours(file, given), listeners)
         )
         return verdict
     except OSError as error:
@@ -87,7 +87,7 @@ def _ledger(content: bytes, given: GivenFiles) -> LedgerVerdict:
     return verdict
 
 
-def _certificate(content: bytes, given: GivenFiles, progress: Progress | None) -> Verdict:
+def _certificate(content: bytes, given: GivenFiles, listeners: dict[str, Any]) -> Verdict:
     if given.data is None:
         raise Refused(
             "the sample is needed, and no sample.npz lies beside the certificate: give it with --data"
@@ -95,7 +95,7 @@ def _certificate(content: bytes, given: GivenFiles, progress: Progress | None) -
     from .verdict import Verdict, verify
 
     try:
-        return verify(content, **room("arrays").read_given(content, given), progress=progress)
+        return verify(content, **room("arrays").read_given(content, given), **listeners)
     except TooLarge as refused:
         return Verdict("REFUSE", refused.reasons, None)
     except MemoryError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ import numpy as np
 from ..header import Header
 from ..message import Bits
 from ..order import Arranged, coded_share, usual_share
-from ..refusal import Refused
+from ..refusal import Lacking, Refused
 from ..sample import Data
 from .columns import LONGEST_VECTOR, read_cells
 from .dictionaries import tables
@@ -117,6 +118,7 @@ class Split:
 
     rule: Rule
     classes: Integers
+    work: int = 0  # multiplications, roughly
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +129,7 @@ class PickRule:
     classes: Integers
     score: float  # c: rows are picked by |m + c|
     batches: tuple[int, ...]
+    work: int = 0  # multiplications, roughly
 
 
 def read_split(bits: Bits, form: str, data: Data, arranged: Arranged, header: Header) -> Split:
@@ -145,8 +148,9 @@ def read_split(bits: Bits, form: str, data: Data, arranged: Arranged, header: He
     if len(classes) < 2:
         raise Refused(f"Rule: the known rows have {len(classes)} label; a rule needs two or more.")
     _check_classes(len(classes), "the labels of the known rows", header)
-    check_limits(rule, data, arranged.known, learned_from=rows, classes=len(classes), rounds=0)
-    return Split(rule, classes)
+    work, size = check_limits(rule, data, arranged.known, learned_from=rows, classes=len(classes), rounds=0)
+    require_memory(size)
+    return Split(rule, classes, work)
 
 
 def read_picks(bits: Bits, data: Data, arranged: Arranged, header: Header) -> PickRule:
@@ -177,8 +181,9 @@ def read_picks(bits: Bits, data: Data, arranged: Arranged, header: Header) -> Pi
             f"Rule: it starts with {rows} rows and picks {sum(batches)}; the sample has {len(data.y)}."
         )
     picked = rows + sum(batches)
-    check_limits(rule, data, arranged.known, learned_from=picked, classes=count, rounds=rounds)
-    return PickRule(rule=rule, classes=np.arange(count), score=score, batches=batches)
+    work, size = check_limits(rule, data, arranged.known, learned_from=picked, classes=count, rounds=rounds)
+    require_memory(size)
+    return PickRule(rule=rule, classes=np.arange(count), score=score, batches=batches, work=work)
 
 
 def _check_share(share: int, arranged: Arranged, header: Header) -> None:
@@ -256,10 +261,10 @@ def _read_longer(bits: Bits, batch: int, rounds: int) -> tuple[int, ...]:
 
 def check_limits(
     rule: Rule, data: Data, known: Integers, *, learned_from: int, classes: int, rounds: int
-) -> None:
-    """Refuse a rule that asks for more than 7.10 allows; at the end it learns from so many rows.
+) -> tuple[int, int]:
+    """Refuse a rule that asks for more than 7.10 allows; return its multiplications and bytes, roughly.
 
-    The kernel of picks has their supports as points, too.
+    At the end it learns from so many rows. The kernel of picks has their supports as points, too.
     """
     rows, supports = len(data.y), rule.supports(learned_from)
     _refuse_above(1 << 15, supports, "the number of supports")
@@ -271,6 +276,16 @@ def check_limits(
     dimension = _dimension_of(rule.features, data, known)
     _refuse_above(LONGEST_VECTOR, dimension, "the length of a vector")
     _refuse_above(1 << 31, (rows + supports) * dimension, "the numbers in all vectors")
+    kernel = (rows + supports) * supports * 4 if rounds else 0
+    size = 8 * supports**2 + kernel + 2 * (rows + supports) * dimension
+    return supports**3 // 3 + (rows + supports) * supports * (dimension + classes * (rounds + 1)), size
+
+
+def require_memory(size: int) -> None:
+    """Say that this machine lacks the memory: then a rule is neither accepted nor refused (7.10)."""
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else size
+    if size > there:
+        raise Lacking(f"{size / 2**30:.1f} GiB of memory; this machine has {there / 2**30:.1f}")
 
 
 def _dimension_of(features: Features, data: Data, known: Integers) -> int:

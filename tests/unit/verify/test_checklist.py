@@ -1,11 +1,13 @@
 """The order of checks: all that is wrong is said, and what has no ground any more is left out."""
 
+import re
+
 import pytest
 from file_judges import given
 from file_worlds import made
 from file_writer import edited, write_file
 
-from codebound_verify import Lacking, verify
+from codebound_verify import Lacking, checklist, verify
 from codebound_verify.checklist import Checklist, Given
 from codebound_verify.container import read_container
 
@@ -37,6 +39,17 @@ def test_checks_are_said_in_their_order():
     found = run("class_on_a_domain")
     assert found.passed.index("what is shown about g carries over to f") == PASSED.index(PASSED[7])
     assert any("rounding moves no score" in each for each in run("usual_split").passed)
+
+
+@pytest.mark.parametrize("name", ["usual_split", "picks", "network"])
+def test_a_check_that_takes_minutes_is_announced_before_it_begins(name, monkeypatch):
+    heard = []
+    run(name, announce=heard.append)
+    assert heard == []
+    monkeypatch.setattr(checklist, "LONG", 1 << 8)
+    assert run(name, announce=heard.append).is_finished
+    (sentence,) = heard
+    assert re.fullmatch(r"It takes about \de\+\d\d multiplications: some 0 minutes on one core\.", sentence)
 
 
 @pytest.mark.parametrize(

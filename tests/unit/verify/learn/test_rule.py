@@ -8,10 +8,19 @@ import numpy as np
 import pytest
 import rule_learner
 
-from codebound_verify.learn.rule import Columns, Filters, Patches, Rule, check_limits, read_picks, read_split
+from codebound_verify.learn.rule import (
+    Columns,
+    Filters,
+    Patches,
+    Rule,
+    check_limits,
+    read_picks,
+    read_split,
+    require_memory,
+)
 from codebound_verify.message import Bits
 from codebound_verify.order import arrange
-from codebound_verify.refusal import Refused
+from codebound_verify.refusal import Lacking, Refused
 from codebound_verify.sample import Data, cell
 
 
@@ -211,6 +220,13 @@ def picks(text: str, rows: int, given: Data | None = None, **options):
     found = read_picks(bits, given, arrange(given, about, None, None), about)
     bits.finish()
     return found, bits.ledger
+
+
+def test_a_machine_without_the_memory_says_so():
+    """Neither ACCEPT nor REFUSE (7.10): nothing is wrong with such a file."""
+    require_memory(1 << 20)
+    with pytest.raises(Lacking, match=r"without 1048576\.0 GiB of memory; this machine has"):
+        require_memory(1 << 50)
 
 
 def test_so_many_first_rows_have_too_large_a_kernel():
