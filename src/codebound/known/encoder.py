@@ -25,7 +25,7 @@ from codebound.run.files import content_key, make_folder, source_sha256, write_a
 from codebound.run.progress import Progress, silent
 from codebound.sample.dataset import LICENCE, Made, Sample, Scaling, reading_options
 from codebound.sample.formats.catalogue import cache_folder
-from codebound.sample.formats.texts import Texts, load_texts
+from codebound.sample.formats.texts import load_texts
 from codebound.sample.load import load_sample
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Encoder:
         """The sample as the table of its encoded inputs, in the same order.
 
         Args:
-            sample: A Sample or Texts, or whatever ``certify`` takes; for an encoder of texts a pair of texts
+            sample: A Sample, or whatever ``certify`` takes; for an encoder of texts a pair of texts
                 and labels, a data frame with a column called label, or what ``load_texts`` takes.
             role: What it may be used for, unless it says so itself.
             like: A table of the same encoder, whose classes it has.
@@ -124,11 +124,11 @@ class Encoder:
             ModelError: What it makes of an input depends on the other inputs of a batch.
             CertificateError: It has seen some of these very inputs.
         """
-        if not isinstance(sample, Sample | Texts):
+        if not isinstance(sample, Sample):
             sample = self.read(sample, role=role, like=like)
-        if not isinstance(sample, Texts):
+        if not sample.texts:
             self._require_unseen(sample)
-        if self.takes_texts != isinstance(sample, Texts):
+        if self.takes_texts != bool(sample.texts):
             kind = ("texts", "numbers") if self.takes_texts else ("numbers", "texts")
             raise UsageError(f"the encoder {self.name} takes {kind[0]}; {sample.name} has {kind[1]}.")
         parts = []
@@ -142,8 +142,8 @@ class Encoder:
 
     def read(
         self, source: Any, *, role: str = "train", like: Sample | None = None, folder: Path | None = None
-    ) -> Sample | Texts:
-        """Texts or a sample, whichever it takes, with the classes of another table."""
+    ) -> Sample:
+        """The sample as it takes it, with the classes of another table."""
         known = {} if like is None else reading_options(like)
         if self.takes_texts:
             of_texts = {name: known[name] for name in ("classes", "class_names") if name in known}
@@ -174,14 +174,12 @@ class Encoder:
         apart = np.abs(alone.astype(np.int64) - row)
         return bool(apart.max() <= 1 and apart.mean() <= _MOVED)
 
-    def makes_table(
-        self, sample: Sample | Texts, rows: NDArray[np.generic], *, device: str | torch.device
-    ) -> bool:
+    def makes_table(self, sample: Sample, rows: NDArray[np.generic], *, device: str | torch.device) -> bool:
         """Return True if stored rows are of this encoder. It looks at the first, middle and last."""
         places = {0, sample.n // 2, sample.n - 1}
         return all(self.makes(_inputs(sample, at, at + 1, device), rows[at]) for at in places)
 
-    def as_table(self, rows: NDArray[np.generic], sample: Sample | Texts) -> Sample:
+    def as_table(self, rows: NDArray[np.generic], sample: Sample) -> Sample:
         """Rows of a sample, with its labels."""
         return Sample(
             name=f"{sample.name}:{self.name}",
@@ -191,17 +189,15 @@ class Encoder:
             classes=sample.classes,
             scaling=SCALING,
             source=f"{sample.source}, by the encoder {self.name}",
-            warnings=() if isinstance(sample, Texts) else sample.warnings,
+            warnings=sample.warnings,
             features=self.made,
-            class_names=sample.levels if isinstance(sample, Texts) else sample.class_names,
-            columns=() if isinstance(sample, Texts) else sample.columns,
+            class_names=sample.class_names,
+            columns=sample.columns,
         )
 
 
-def _inputs(
-    sample: Sample | Texts, start: int, stop: int, device: str | torch.device
-) -> Tensor | tuple[str, ...]:
-    if isinstance(sample, Texts):
+def _inputs(sample: Sample, start: int, stop: int, device: str | torch.device) -> Tensor | tuple[str, ...]:
+    if sample.texts:
         return sample.texts[start:stop]
     part = torch.from_numpy(np.ascontiguousarray(sample.x[start:stop]))
     return sample.scaling.apply(part).to(device)
@@ -303,10 +299,10 @@ def load_table(
 
 
 def encode_sample(
-    encoder: Encoder, raw: Sample | Texts, *, device: str | torch.device = "cpu", progress: Progress = silent
+    encoder: Encoder, raw: Sample, *, device: str | torch.device = "cpu", progress: Progress = silent
 ) -> Sample:
     """The table of a sample, from the cache where it is there."""
-    scaling = None if isinstance(raw, Texts) else repr(raw.scaling)
+    scaling = None if raw.texts else repr(raw.scaling)
     key = content_key({"encoder": encoder.sha256, "inputs": raw.sha256, "scaling": scaling})
     path = cache_folder().parent / "tables" / f"{key}.npy"
     rows = _read_cache(path, raw.n)

@@ -56,40 +56,38 @@ def remarks(sample: Sample, *, delta: float = 0.05) -> tuple[str, ...]:
     Example:
         >>> from codebound.sample.arrays import from_arrays
         >>> remarks(from_arrays(np.zeros((200, 1)), [1] * 200, name="ones"))[0]
-        'all 200 examples have the label 1: who always says so is right, and no bound shows that classes can
-        be told apart'
+        'every label is 1 (200 examples): who always says so is right, and no bound shows that classes can be
+        told apart'
     """
     labels = [] if sample.role == "unlabelled" else _of_labels(sample, delta)
     return (*sample.warnings, *_of_pictures(sample), *labels, *_of_copies(sample))
 
 
 def _of_pictures(sample: Sample) -> list[str]:
-    """Values that a rule for pictures cuts off, or does not read (docs/format.md, 7.4)."""
-    is_picture = len(sample.input_shape) == 3 and sample.input_shape[0] in (1, 3)
-    if sample.x.dtype == np.uint8 or not is_picture or sample.features:
-        return []
-    if min(sample.input_shape[1:]) < _PICTURE:
+    """Remark on values that a rule for pictures cuts off, or does not read (docs/format.md, 7.4)."""
+    is_picture = len(sample.input_shape) == 3 and sample.input_shape[0] in (1, 3) and not sample.features
+    if sample.x.dtype == np.uint8 or not is_picture or min(sample.input_shape[1:]) < _PICTURE:
         return []
     low, high = float(sample.x.min(initial=0.0)), float(sample.x.max(initial=0.0))
     if low >= 0.0 and high <= _WHITE:
         return []
-    said = (
+    remark = (
         f"the pictures hold values from {low:g} to {high:g}: what learns from pictures reads 0 as black, "
         f"cuts off what is below, and reads none above {_WHITE}: store them as bytes (uint8, from 0 to "
         f"{_WHITE}), or divide by the largest value that there can be"
     )
-    return [said]
+    return [remark]
 
 
 def _of_labels(sample: Sample, delta: float) -> list[str]:
-    found = []
-    counts = np.bincount(sample.y, minlength=1)
+    """Remarks on a common label, a label 0 that never occurs, and few examples."""
+    n, counts, found = sample.n, np.bincount(sample.y, minlength=1), []
     label = int(counts.argmax())
-    share = counts[label] / sample.n
+    share = counts[label] / n
     if share == 1.0:
         found.append(
-            f"{'the only example has' if sample.n == 1 else f'all {sample.n} examples have'} the label "
-            f"{label}: who always says so is right, and no bound shows that classes can be told apart"
+            f"every label is {label} ({count_of(n, 'example')}): who always says so is right, and no bound "
+            "shows that classes can be told apart"
         )
     elif share >= _MOST:
         found.append(
@@ -103,17 +101,12 @@ def _of_labels(sample: Sample, delta: float) -> list[str]:
             f"no example has the label 0: labels are counted from 0, so class 0 is one of the "
             f"{sample.classes} classes and never occurs here{from_one}"
         )
-    if sample.n < _FEW:
-        counted = sample.n - usual_share(sample.n, is_rule=True)
+    if n < _FEW:
+        counted = n - usual_share(n, is_rule=True)
         least = -math.expm1(math.log(delta / 2.0) / counted)
         found.append(
-            f"{'1 example is' if sample.n == 1 else f'{sample.n} examples are'} few: without a single error "
-            f"among the {counted} that are usually counted, the error is bounded by {rate(least, 0)}"
-        )
-    if sample.n >= _FEW and share < 1.0 and (np.diff(sample.y) >= 0).all():
-        found.append(
-            "the examples are sorted by their labels: that changes nothing here, but a sample that was drawn "
-            "at random is not sorted"
+            f"few examples ({n}): without a single error among the {counted} that are usually counted, the "
+            f"error is bounded by {rate(least, 0)}"
         )
     return found
 
@@ -124,22 +117,20 @@ def _of_copies(sample: Sample) -> list[str]:
     copies = int(is_copy.sum())
     if not copies:
         return []
-    said = count_of(
-        copies,
-        f"of {sample.n} examples is a copy of an earlier one",
-        f"of {sample.n} examples are copies of earlier ones",
-    )
+    verb = "is a copy of an earlier one" if copies == 1 else "are copies of earlier ones"
+    remark = f"{copies} of {sample.n} examples {verb}"
     if sample.role == "unlabelled":
-        return [said]
+        return [remark]
     sizes = np.bincount(sample.y)
     rates = np.bincount(sample.y[is_copy], minlength=len(sizes)) / np.maximum(sizes, 1)
-    most = np.argsort(-rates, kind="stable")[:_SHOWN_CLASSES]
-    named = ", ".join(f"{rate(rates[label], 1)} of label {label}" for label in most.tolist() if rates[label])
-    how = (
-        "wrong ones all count and right ones once, unless they are declared as draws (independent) or as "
-        "records stored again (repeated); how often one is repeated must not depend on what it holds"
+    most = np.argsort(-rates, kind="stable")[:_SHOWN_CLASSES].tolist()
+    by_label = ", ".join(f"{rate(rates[label], 1)} of label {label}" for label in most if rates[label])
+    remark += (
+        f" ({by_label}): wrong ones all count and right ones once, unless they are declared as draws "
+        "(independent) or as records stored again (repeated); how often one is repeated must not depend on "
+        "what it holds"
     )
-    return [f"{said} ({named}): {how}"]
+    return [remark]
 
 
 def looks_standardised(x: NDArray[np.generic]) -> bool:

@@ -118,6 +118,7 @@ class Sample:
         features: What made the inputs of others, where something did.
         class_names: In the order of labels, where they are known.
         columns: What became the inputs, where they come from a table: another table is read by the same.
+        texts: The texts themselves, where an encoder is to read them.
 
     Example:
         >>> import codebound as cb
@@ -138,6 +139,7 @@ class Sample:
     class_names: tuple[str, ...] = ()
     columns: tuple[Title, ...] = ()
     is_cells: bool = False
+    texts: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if self.x.ndim < 2 or self.x.size == 0:
@@ -152,8 +154,8 @@ class Sample:
             )
         if self.y.shape != (len(self.x),) or self.y.dtype != np.int64:
             raise DataError(
-                f"{self.name}: {len(self.x)} inputs need as many labels, one per input, as int64. "
-                f"Got {self.y.dtype.name} of shape {self.y.shape}."
+                f"{self.name}: {len(self.x)} inputs, and {self.y.dtype.name} labels of shape {self.y.shape}. "
+                "Give int64 labels, one per input."
             )
         most = LARGEST if self.x.dtype.kind != "f" else min(LARGEST, float(np.finfo(self.x.dtype.name).max))
         if self.x.dtype.kind == "f" and not all(
@@ -223,7 +225,8 @@ class Sample:
         """The examples at ``indices``, in that order, with a new role; ``unlabelled`` drops the labels."""
         picked = np.asarray(indices, dtype=np.int64)
         y = np.zeros(len(picked), dtype=np.int64) if role == "unlabelled" else self.y[picked]
-        return replace(self, x=self.x[picked], y=y, role=role)
+        texts = tuple(self.texts[i] for i in picked) if self.texts else ()
+        return replace(self, x=self.x[picked], y=y, role=role, texts=texts)
 
     def on(self, device: torch.device | str) -> DeviceData:
         """The sample on a device as one tensor, still in its stored dtype.

@@ -19,7 +19,6 @@ from codebound.bounds.risk import count_of
 from codebound.run.errors import CodeboundError, DataError, UsageError
 from codebound.run.extensions import LazyModule, import_named
 from codebound.sample.arrays import from_arrays, read_arrays
-from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.columns import Title, text_cells
 from codebound.sample.dataset import ROLES, Sample, Scaling, align_labels, permutation, reading_options
 from codebound.sample.formats.catalogue import KNOWN, KnownDataset, locate, read
@@ -35,12 +34,6 @@ if TYPE_CHECKING:
 else:
     torch = LazyModule("torch")
 
-ACCEPTED = (
-    "a pair (inputs, labels) of arrays, tensors or data frames, a data frame with a column of labels, a "
-    "Dataset or DataLoader of PyTorch, or a name that load_sample knows"
-)
-CONVERTED = ", converted"
-"""Mark at the end of the source of arrays that the second program does not read as they are."""
 _LOOKED_AT_TWICE = 3
 _LABELS = "labels of the pair"
 _OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")
@@ -167,11 +160,9 @@ def _load_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 def _load_arrays(path: Path, how: Reading) -> Sample:
     arrays, source = read_arrays(path, role=how.role), f"{'folder' if path.is_dir() else 'file'} {path}"
     if "cells" in arrays and how.cells is None:
-        how = replace(how, cells=bool(arrays.pop("cells").all()))
-    x, *y = (each for name, each in arrays.items() if name != "cells")
-    if "x" not in arrays:
-        source = f"{', '.join(arrays)} of {source}{CONVERTED}"
-    return _collect((x, *y), how, name=str(path), source=source)
+        how = replace(how, cells=bool(arrays["cells"].all()))
+    given = tuple(array for name, array in arrays.items() if name != "cells")
+    return _collect(given, how, name=str(path), source=source)
 
 
 def _load_images(path: Path, how: Reading) -> Sample:
@@ -230,8 +221,7 @@ def _call_maker(spec: str, how: Reading) -> Sample:
     )
     made = call_factory(spec, advice)
     if isinstance(made, Sample):
-        warnings = (STANDARDISED,) if looks_standardised(made.x) and STANDARDISED not in made.warnings else ()
-        return _with_role(replace(made, warnings=made.warnings + warnings), how.role)
+        return _with_role(made, how.role)
     if isinstance(made, tuple) and len(made) == 2:
         return from_arrays(*made, name=spec, role=how.role, classes=how.classes, source=f"factory {spec}")
     raise DataError(f"{spec} must return a Sample or a pair (x, y). Got {type(made).__name__}.")
@@ -266,8 +256,6 @@ def _collect(given: object, how: Reading, *, name: str = "", source: str = "") -
     numbers, classes = None, how.classes
     if y is not None and how.role != "unlabelled":
         numbers, names, classes = labels_in(y, how, name=name)
-        if isinstance(y, np.ndarray) and numbers is not y:
-            source += CONVERTED
     found = from_arrays(
         inputs,
         numbers,
@@ -299,7 +287,10 @@ def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
     if isinstance(given, str | bytes | dict) or not (
         hasattr(given, "__len__") and hasattr(given, "__getitem__")
     ):
-        raise DataError(f"{name} is no sample. Give {ACCEPTED}.")
+        raise DataError(
+            f"{name} is no sample. Give a pair (inputs, labels) of arrays, tensors or data frames, a data "
+            "frame with a column of labels, a Dataset or DataLoader of PyTorch, or a name or a file."
+        )
     _require_fixed(given, name=name)
     return _stack((given[i] for i in range(len(given))), name=name)
 
@@ -413,9 +404,8 @@ def split(
 ) -> dict[str, Sample]:
     """Parts of a sample by role, disjoint and together all of it, along ``permutation(n, seed)``.
 
-    Part k of fractions f_1, f_2, ..., in the order given, runs from floor(n F_{k-1}) to floor(n F_k), where
-    F_k = f_1 + ... + f_k and 1e-9 is added before rounding down so that binary fractions do not lose an
-    example; so every example is used and an odd one goes to the later part.
+    Part k of fractions f_1, f_2, ... runs from floor(n F_{k-1}) to floor(n F_k), where F_k = f_1 + ... + f_k,
+    and 1e-9 is added before rounding down so that binary fractions do not lose an example.
 
     Args:
         dataset: The sample to cut, given in any way that ``certify`` takes.

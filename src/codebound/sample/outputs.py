@@ -82,7 +82,7 @@ def error_count(model: nn.Module, data: DeviceData, *, dtype: torch.dtype) -> in
 
 
 def require_logits(shape: tuple[int, ...], classes: int) -> None:
-    """Refuses outputs of a batch that are no row of scores for each example, and says what would be."""
+    """Refuse outputs of a batch that are no row of scores for each example."""
     if len(shape) == 2 and shape[1] == classes:
         return
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
@@ -104,14 +104,14 @@ def require_logits(shape: tuple[int, ...], classes: int) -> None:
 
 
 def _check(logits: Tensor, labels: Tensor) -> None:
-    if logits.dim() != 2 or logits.shape[1] < 2:
-        raise UsageError(f"logits must have shape (n, classes), classes >= 2. Got {tuple(logits.shape)}.")
-    if labels.shape != logits.shape[:1] or labels.is_floating_point():
+    classes = logits.shape[1] if logits.dim() == 2 else 0
+    if classes < 2 or labels.shape != logits.shape[:1] or labels.is_floating_point():
         raise UsageError(
-            f"labels must be {len(logits)} integers. Got shape {tuple(labels.shape)}, dtype {labels.dtype}."
+            f"logits have shape (n, classes), classes >= 2, and labels are n integers. Got "
+            f"{tuple(logits.shape)}, and labels of shape {tuple(labels.shape)}, dtype {labels.dtype}."
         )
-    if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= logits.shape[1]):
+    if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= classes):
         raise UsageError(
-            f"labels must lie in [0, {logits.shape[1] - 1}], as the network has {logits.shape[1]} outputs. "
-            f"Got labels from {int(labels.min())} to {int(labels.max())}."
+            f"labels must lie in [0, {classes - 1}], as the network has {classes} outputs. Got labels from "
+            f"{int(labels.min())} to {int(labels.max())}."
         )

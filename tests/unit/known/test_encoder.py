@@ -26,7 +26,7 @@ from codebound.known.encoder import (
 from codebound.request import Run
 from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.sample.dataset import Sample
-from codebound.sample.formats.texts import Texts, load_texts
+from codebound.sample.formats.texts import load_texts
 from codebound.sample.load import load_sample
 
 FACTORY = """
@@ -195,7 +195,7 @@ def test_texts_come_from_a_table_or_a_factory(here):
     (here / "t.csv").write_text("label,title,body\nnews,an eel,ou\nsport,a ball,\n")
     texts = load_texts("t.csv:label")
     assert texts.texts == ("an eel\nou", "a ball")
-    assert (texts.levels, texts.y.tolist()) == (("news", "sport"), [0, 1])
+    assert (texts.class_names, texts.y.tolist()) == (("news", "sport"), [0, 1])
     table = load_table(load_encoder("my_encoders:letters"), "t.csv:label")
     assert (table.n, table.input_shape, table.classes) == (2, (5,), 2)
     (here / "fresh.csv").write_text("label,title,body\nsport,a ball,\n")
@@ -227,7 +227,7 @@ def test_texts_in_memory_are_those_of_the_file(here):
     assert (fresh.y.tolist(), fresh.classes, fresh.role) == ([1], 2, "test")
     assert encoder.table((texts, [0, 1, 0, 1])).sha256 == wanted.sha256
     for wrong, words in (
-        ((texts, labels[1:]), "4 texts and 3 labels"),
+        ((texts, labels[1:]), r"4 inputs, and int64 labels of shape \(3,\)"),
         (("one text", [0]), "a pair"),
         (([1, 2], [0, 1]), "nothing but texts"),
     ):
@@ -239,7 +239,7 @@ def test_texts_in_memory_are_those_of_the_file(here):
 
 def test_the_hash_of_texts_tells_their_borders_apart():
     def hashed(*texts):
-        return Texts("t", "train", texts, np.zeros(len(texts), np.int64), 1).sha256
+        return load_texts((texts, [0] * len(texts))).sha256
 
     assert hashed("ab", "c") != hashed("a", "bc")
 

@@ -12,7 +12,6 @@ from worlds.files import idx_files, md5_of
 
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.caveats import STANDARDISED
 from codebound.sample.dataset import Scaling, align_labels
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import as_dataset, load_sample
@@ -119,9 +118,6 @@ def factories(tmp_path, monkeypatch):
         "def pair(): return np.zeros((3, 2), np.uint8), [0, 1, 2]\n"
         "def tensors(): return torch.zeros(3, 2), torch.tensor([0, 1, 2])\n"
         "def whole(): return Sample('mine', 'train', np.ones((3, 2), np.uint8), np.array([0, 1, 2]), 4)\n"
-        "def standard():\n"
-        "    x = np.array([[1.0], [-1.0]] * 50)\n"
-        "    return Sample('mine', 'train', x, np.zeros(100, np.int64), 1)\n"
         "def number(): return 5\n"
         "def broken(): raise KeyError('oops')\n"
         "def leaves(): sys.exit(3)\n"
@@ -137,7 +133,6 @@ def test_factories(factories):
     assert load_sample(f"{factories}:pair").classes == 3
     assert load_sample(f"{factories}:tensors", role="test").role == "test"
     assert load_sample(f"{factories}:whole", role="certify").role == "certify"
-    assert load_sample(f"{factories}:standard").warnings == (STANDARDISED,)
     assert sys.path == path
 
 
