@@ -103,7 +103,7 @@ def certify(
                 task, network, learner, known, claim=claim, method=method, device=place, progress=progress
             )
             module, f, notes = given.module, given.original, [*given.notes]
-            held = task.sample.on("cpu")  # whoever asks for it later gets the same
+            held = task.sample.on("cpu")
             original_errors = None if f is None else count_errors(f.build(), held, engine=run.engine)
             if module is not None and known.trained_on is None:
                 origin = origin_of(module)

@@ -19,6 +19,7 @@ import time
 import uuid
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -27,9 +28,8 @@ from codebound.run.errors import CodeboundError, FormatError, UsageError
 from codebound.run.extensions import current_directory_importable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
-    from importlib.machinery import ModuleSpec
 
     from numpy.typing import NDArray
 
@@ -242,6 +242,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 _BLOCK = 1 << 20
+_MODULES = (".py", "/__init__.py")
 _POLL_SECONDS = 0.05
 
 
@@ -287,25 +288,19 @@ def source_sha256(value: str) -> str:
     if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
         return ""
     origin = _origin(module)
-    return file_sha256(Path(origin)) if origin and Path(origin).is_file() else ""
+    return "" if origin is None else file_sha256(origin)
 
 
-def _origin(module: str) -> str | None:
-    """The file of a module; unlike ``importlib.util.find_spec`` this runs none of the packages around it."""
+def _origin(module: str) -> Path | None:
+    """File of a module, found without running the packages around it."""
     first, *inner = module.split(".")
     with current_directory_importable():
-        spec = _spec(first, None)
-        for part in inner:
-            if spec is None or spec.submodule_search_locations is None:
-                return None
-            spec = _spec(f"{spec.name}.{part}", spec.submodule_search_locations)
-    return None if spec is None else spec.origin
-
-
-def _spec(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
-    finders = (each for each in sys.meta_path if hasattr(each, "find_spec"))
-    found = (finder.find_spec(name, places) for finder in finders)
-    return next((each for each in found if each is not None), None)
+        spec = PathFinder.find_spec(first)
+    if spec is None or (inner and not spec.submodule_search_locations):
+        return None
+    paths = [Path(place, *inner) for place in spec.submodule_search_locations or ()]
+    files = [spec.origin or ""] if not inner else [f"{each}{end}" for each in paths for end in _MODULES]
+    return next((Path(each) for each in files if Path(each).is_file()), None)
 
 
 def file_sha256(path: Path) -> str:

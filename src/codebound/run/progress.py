@@ -159,7 +159,6 @@ INTERRUPTED = 130
 """Exit status of a program that somebody has interrupted."""
 _MOST_INTERRUPTS = 3
 _SECONDS_TO_END = 1.0
-_SECONDS_UNTIL_AGAIN = 0.05
 _HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
 SIGNALS = (signal.SIGINT, signal.SIGTERM, *([_HANGUP] if _HANGUP else []))
 """Those that ask a program to end."""
@@ -182,8 +181,7 @@ def interrupt_on_signals() -> None:
 def answer_interrupts(note: Callable[[str], object]) -> Iterator[None]:
     """Inside, somebody who interrupts is answered in a second, whatever the main thread is busy with.
 
-    What was found is still counted and written; who interrupts three times leaves at once. An interrupt that
-    strikes where Python drops exceptions, as in the callbacks of its own imports, comes again a moment later.
+    What was found is still counted and written; who interrupts three times leaves at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -193,23 +191,12 @@ def answer_interrupts(note: Callable[[str], object]) -> Iterator[None]:
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     _commands.append(threading.Event())
     threading.Thread(target=_answer, args=(reader, note, _commands[-1]), daemon=True).start()
-    dropped, sys.unraisablehook = sys.unraisablehook, _again
     try:
         yield
     finally:
         _commands.pop()
-        sys.unraisablehook = dropped
         signal.set_wakeup_fd(before)
         os.close(writer)  # which ends the thread
-
-
-def _again(dropped: sys.UnraisableHookArgs) -> None:
-    """An interrupt that Python dropped, once more; nothing else changes."""
-    if issubclass(dropped.exc_type, KeyboardInterrupt):
-        main = threading.main_thread().ident
-        threading.Timer(_SECONDS_UNTIL_AGAIN, signal.pthread_kill, (main, signal.SIGINT)).start()
-    else:
-        sys.__unraisablehook__(dropped)
 
 
 def _answer(reader: int, note: Callable[[str], object], interrupted: threading.Event) -> None:

@@ -37,7 +37,6 @@ else:
 _LOOKED_AT_TWICE = 3
 _LABELS = "labels of the pair"
 _OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")
-_PARTS = {"train": ("train", "training"), "test": ("test", "testing"), "": ("val", "valid", "validation")}
 _SIZED = re.compile(r"(?P<folder>.+)@(?P<height>[1-9]\d{0,3})x(?P<width>[1-9]\d{0,3})")
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -166,42 +165,16 @@ def _load_arrays(path: Path, how: Reading) -> Sample:
 
 
 def _load_images(path: Path, how: Reading) -> Sample:
-    """A folder of images, or its part for the role, with the classes of its part to learn from.
-
-    The shape is what is asked for: channels, height and width, or the last two, or nothing.
-    """
-    (part, learned), shape = _part_of(path, how.role), how.input_shape
-    names = how.class_names or learned
+    """A folder of images; the shape is channels, height and width, or the last two, or nothing."""
+    shape = how.input_shape
     found = read_image_folder(
-        part,
+        path,
         role=how.role,
-        classes=None if names else how.classes,
+        classes=None if how.class_names else how.classes,
         size=(shape[-2], shape[-1]) if len(shape) in (2, 3) else None,
         channels=shape[0] if len(shape) == 3 else None,
     )
-    return _with_role(align_labels(found, names), how.role)
-
-
-def _part_of(path: Path, role: str) -> tuple[Path, tuple[str, ...]]:
-    """The part of a folder that a role asks for, where its sub-folders are parts of a sample, not classes.
-
-    With it come the classes of the part that is learned from, where there is one.
-    """
-    inside = {name.lower(): path / name for name in _sub_folders(path)}
-    if not inside or not inside.keys() <= set().union(*_PARTS.values()):
-        return path, ()
-    wanted = [inside[name] for name in _PARTS["test" if role == "test" else "train"] if name in inside]
-    if not wanted:
-        raise DataError(
-            f"{path} holds {', '.join(sorted(inside))}: parts of a sample, and none for the role {role!r}. "
-            "Give the folder of the part, which has a sub-folder for each class."
-        )
-    learned = next((inside[name] for name in _PARTS["train"] if name in inside), wanted[0])
-    return wanted[0], tuple(sorted(_sub_folders(learned)))
-
-
-def _sub_folders(path: Path) -> set[str]:
-    return {each.name for each in path.iterdir() if each.is_dir() and each.name[0] != "."}
+    return _with_role(found, how.role)
 
 
 def call_factory(spec: str, advice: str) -> Any:

@@ -139,7 +139,7 @@ def compare(
         accept_certificate(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
         for source, label in zip(certificates, labels(certificates), strict=True)
     ]
-    here = sample.on(settings.device)  # held: who measures on the whole sample has the same
+    here = sample.on(settings.device)
     measured = measure_facts(network, sample, settings, initial=initial, engine=engine, progress=progress)
     facts, errors, notes = measured.facts, measured.errors, [*measured.notes, SENTENCE]
     rows: list[lines.Row] = [_raw_row(module, facts, errors)]

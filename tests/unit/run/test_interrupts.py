@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-import weakref
 
 import pytest
 
@@ -50,27 +49,6 @@ def test_what_ends_at_once_says_nothing_more():
     program = started(1)
     program.send_signal(signal.SIGINT)
     assert program.communicate(timeout=10.0)[0] in ("kept\n", "")
-
-
-def test_an_interrupt_that_python_drops_comes_again():
-    class Forgotten:
-        pass
-
-    def interrupt(_):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)  # Python drops what is raised in here
-
-    def forget():
-        forgotten = Forgotten()
-        watch = weakref.ref(forgotten, interrupt)
-        del forgotten
-        time.sleep(5.0)
-        assert watch() is None
-
-    answer = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.raises(KeyboardInterrupt), answer_interrupts(print):
-        forget()
-    signal.signal(signal.SIGINT, answer)
 
 
 def test_who_interrupts_again_is_obeyed_while_the_best_is_counted():

@@ -146,22 +146,17 @@ def test_folders_without_images(tmp_path):
 
 
 def test_folders_of_train_and_test_are_parts_and_no_classes(tmp_path):
-    for part, shade in (("train", 10), ("Test", 20), ("val", 30)):
-        for name in ("cat", "dog"):
-            folder = tmp_path / part / name
-            folder.mkdir(parents=True)
-            Image.fromarray(np.full((3, 3), shade, np.uint8)).save(folder / "one.png")
-    for role, shade in (("train", 10), ("test", 20), ("unlabelled", 10)):
-        found = load_sample(str(tmp_path), role=role)
-        assert (found.n, found.classes, int(found.x[0, 0, 0, 0])) == (2, 2, shade)
-    shutil.rmtree(tmp_path / "Test/cat")  # the classes are those of the part to learn from
-    assert load_sample(f"{tmp_path}@2x2", role="test").y.tolist() == [1]
+    for part in ("train", "Test"):
+        save(tmp_path / part / "cat/1.png", 10)
+        save(tmp_path / part / "dog/1.png", 20)
+    with pytest.raises(DataError, match="holds Test, train: parts of a sample, and no classes"):
+        load_sample(str(tmp_path))
+    sample = load_sample(str(tmp_path / "train"))
+    shutil.rmtree(tmp_path / "Test/cat")  # the classes are those of the sample
+    assert as_dataset(f"{tmp_path / 'Test'}@2x2", role="test", like=sample).y.tolist() == [1]
     (tmp_path / "Test/dog").rename(tmp_path / "Test/wolf")
     with pytest.raises(DataError, match="has not: wolf"):
-        load_sample(str(tmp_path), role="test")
-    shutil.rmtree(tmp_path / "Test")
-    with pytest.raises(DataError, match="none for the role 'test'"):
-        load_sample(str(tmp_path), role="test")
+        as_dataset(str(tmp_path / "Test"), role="test", like=sample)
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])

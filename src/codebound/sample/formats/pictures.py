@@ -28,6 +28,7 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", 
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # of no file is another program run
 _GREY = frozenset({"1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
 _USUAL = (32, 32)
+_PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation"})
 _MAX_SIDE = 20_000
 _PIXELS = 1 << 24  # that any file may hold; more only at
 _PIXELS_PER_BYTE = 100  # which no photograph reaches
@@ -67,6 +68,11 @@ def read_image_folder(
         channels: 1 for grey, 3 for colour; by default what the images have.
     """
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if names and {name.lower() for name in names} <= _PARTS:
+        raise DataError(
+            f"{folder} holds {', '.join(names)}: parts of a sample, and no classes. Give the folder of one "
+            "part, which has a sub-folder for each class, and that of another as the test sample."
+        )
     places = [folder / name for name in names]
     if not places and role == "unlabelled":
         names, places = [folder.name], [folder]
