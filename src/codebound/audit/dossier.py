@@ -67,7 +67,7 @@ PROFILES: dict[str, dict[str, str]] = {
 
 
 def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None = None) -> Mapping[str, Any]:
-    """Has the certificate in a folder checked again, writes the page, and returns the verdict as JSON.
+    """Write the page of a folder after its certificate was checked again, and return the verdict.
 
     The folder may be a stranger's: no code that it names is run.
     """
@@ -76,11 +76,11 @@ def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None =
     path = folder / CERTIFICATE
     certificate = Certificate.load(path)
     result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
-    words, asked = author_words(folder, certificate), options_of(folder, result)
-    verdict, today = verify_folder(folder, asked), datetime.date.today().isoformat()
+    words, options = author_words(folder, certificate), options_of(folder, result)
+    verdict, today = verify_folder(folder, options), datetime.date.today().isoformat()
     found = {
         "looks": _looks(None if ledger is None else verify_file(ledger)),
-        "verifier": f"{verdict['verdict']}, {today}: {command_of(asked)}",
+        "verifier": f"{verdict['verdict']}, {today}: {command_of(options)}",
     }
     try:
         program = f"codebound {certificate.made_by['codebound']}"
@@ -147,8 +147,10 @@ def _items(
         ("statement", "shown", f"{certificate.sentence} ({claim.assurance}; {counted})"),
     ]
     if claim.subject == "f":
-        told = "f is bounded through the compressed network g, and what sets them apart is part of the bound"
-        items.append(("surrogate", "surrogate", told))
+        sentence = (
+            "f is bounded through the compressed network g, and what sets them apart is part of the bound"
+        )
+        items.append(("surrogate", "surrogate", sentence))
     if rows := result.get("by_class"):
         items.append(("by_class", "every class, all at once", f"{_AUTHORS}: {_classes(rows)}"))
     before = result["original_errors"]
@@ -195,5 +197,5 @@ def _looks(ledger: Mapping[str, Any] | None) -> str:
     if ledger["kind"] == "watch":
         return f"a watch, not a ledger of looks; head {ledger['head']}"
     best = "no bound" if ledger["bound"] is None else f"smallest bound {percent(ledger['bound'])}"
-    told = f"{best} for the loss {ledger['loss']}; head {ledger['head']}"
-    return f"{count_of(ledger['looks'], 'statement')}, all paid for; {told}"
+    sentence = f"{best} for the loss {ledger['loss']}; head {ledger['head']}"
+    return f"{count_of(ledger['looks'], 'statement')}, all paid for; {sentence}"

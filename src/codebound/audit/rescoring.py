@@ -1,4 +1,4 @@
-"""Declared scores beside those of code that is run again: it is somebody's, and runs on purpose."""
+"""Comparison of declared scores with those of code that is run again on purpose."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Rescoring:
 
 
 def rescore_from_options(options: Mapping[str, Any]) -> Rescoring:
-    """Score the sample of a folder again by a learner or a network, and compare with the first table."""
+    """Score the sample of a folder again, and compare with the first table."""
     file = Path(options["folder"])
     folder, path = (file, file / CERTIFICATE) if file.is_dir() else (file.parent, file)
     certificate = Certificate.load(path)

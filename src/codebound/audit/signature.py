@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sign_file(file: Path, private_key: Path) -> Path:
-    """Signs the bytes of a file, and returns the path of the signature beside it."""
+    """Sign a file, and return the path of the signature beside it."""
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key

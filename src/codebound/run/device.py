@@ -45,13 +45,13 @@ def device_name(device: torch.device) -> str:
 
 @contextmanager
 def isolated_random_state(device: torch.device) -> Iterator[None]:
-    """Puts the global generators of the CPU and of ``device`` back on leaving, also after an exception."""
+    """Restore the global generators of the CPU and of ``device`` on leaving."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
 
 
 def seed_layers(seed: int, device: torch.device) -> None:
-    """Seeds those generators and, unlike ``torch.manual_seed``, those of no other device."""
+    """Seed those generators, and those of no other device."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         with torch.cuda.device(device):
@@ -59,7 +59,7 @@ def seed_layers(seed: int, device: torch.device) -> None:
 
 
 def lower_precision(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
-    """Products and convolutions of float32 tensors inside are computed in bfloat16, if that is asked for."""
+    """Compute products and convolutions in bfloat16, where that is the precision."""
     if precision != "bfloat16":
         return nullcontext()
     # each weight is cast once a step anyway, and a replayed step must not find the cast of an earlier one
@@ -75,7 +75,7 @@ def rounded_products(precision: Precision, device: torch.device) -> AbstractCont
 
 
 def exact_products() -> AbstractContextManager[None]:
-    """Float32 products are those of float32 inside, whatever the program around allows for speed."""
+    """Compute float32 products in float32, whatever the program around allows."""
     return _products("highest")
 
 

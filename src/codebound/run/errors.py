@@ -1,4 +1,4 @@
-"""Every failure a user can cause, as an exception whose text says what to do.
+"""Exceptions for failures that a user can cause.
 
 A message has up to four parts: what is wrong, what was found, why it matters, what to do.
 Refusals and vacuous bounds are results, not exceptions.

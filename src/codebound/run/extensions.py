@@ -41,7 +41,7 @@ class Verb:
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """The tables of all extensions, and why those that are missing cannot be imported."""
+    """Tables of all extensions, and reasons for missing ones."""
 
     tables: dict[str, dict[Any, Any]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ TABLES = ("VERBS", "METHODS", "READERS", "FORMS", "TENSOR_CODES", "NAMES", "ENGI
 
 @cache
 def find_extensions() -> Extensions:
-    """The extensions of this environment, the first to name a thing has it.
+    """Find the extensions of this environment.
 
     What cannot be imported is named, not raised.
     """
@@ -111,7 +111,7 @@ def resolve(home: str) -> Any:
 
 @contextmanager
 def current_directory_importable() -> Iterator[None]:
-    """Modules in the current directory, also ones written a moment ago, can be imported inside."""
+    """Allow imports of modules in the current directory, new ones too."""
     here = str(Path.cwd())
     importlib.invalidate_caches()
     sys.path.insert(0, here)

@@ -48,7 +48,7 @@ _LONG_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*(?:{_KEY_PART}\.[ \t]*){{{_MOST_KEY
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder and those above it, unless it is there."""
+    """Make a folder and those above it, unless it is there."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -57,7 +57,7 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def write_whole(folder: Path) -> Iterator[Path]:
-    """A folder to write to, which gets its name when all is written: nobody meets half of it.
+    """Write a folder that gets its name when all is written.
 
     It stands beside ``folder``, which may be there if it is empty, until then. A write that fails leaves
     nothing; what a killed process left of the same folder is removed first.
@@ -80,7 +80,7 @@ def write_whole(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[IO[bytes]]:
-    """A stream whose bytes become the file in one step; what a killed process left of it is removed."""
+    """Open a stream whose bytes become the file in one step."""
     temporary = None
     try:
         if path.exists() and not path.is_file():
@@ -119,7 +119,7 @@ def _open_unfinished(path: Path) -> tuple[Path, IO[bytes]]:
 
 
 def _remove_unfinished(path: Path) -> None:
-    """Removes what is left of writes of this file whose processes are gone: nobody holds their lock."""
+    """Remove unfinished writes of this file that nobody holds locked."""
     for each in path.parent.iterdir():
         if is_unfinished_write(each, (path.name,)):
             with suppress(OSError), each.open("rb") as left:
@@ -128,7 +128,7 @@ def _remove_unfinished(path: Path) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replaces a file in one step: whoever reads it, or is killed half-way, never meets half of it."""
+    """Replace a file in one step: whoever reads it, or is killed half-way, never meets half of it."""
     with replace_file(path) as file:
         file.write(content)
 
@@ -152,7 +152,7 @@ def write_json(path: Path, record: object) -> None:
 
 
 def finite(value: Any) -> Any:
-    """The value with None in place of every number that JSON cannot write.
+    """Replace numbers that JSON cannot write by None.
 
     Example:
         >>> finite({"worst": [0.5, math.inf]})
@@ -166,7 +166,7 @@ def finite(value: Any) -> Any:
 
 
 def read_json(path: Path, *, advice: str) -> dict[str, Any]:
-    """Reads a JSON object; the advice says what to do if it cannot be read."""
+    """Read a JSON object; the advice says what to do if it cannot be read."""
     try:
         content = _read_start(path, _MOST_JSON_BYTES + 1)
         if len(content) > _MOST_JSON_BYTES:
@@ -180,7 +180,7 @@ def read_json(path: Path, *, advice: str) -> dict[str, Any]:
 
 
 def require_file(path: Path) -> None:
-    """Refuses what is there and is neither a file nor a folder: it may have no end, or nothing to read."""
+    """Refuse queues and devices, which may have no end."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "it is a queue or a device, not a file", str(path))
 
@@ -197,7 +197,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """Reads a short TOML file; ``what`` it is, for messages."""
+    """Read a short TOML file; ``what`` it is, for messages."""
     try:
         content = _read_start(path, _MOST_TOML_BYTES + 1)
         text = content.decode()
@@ -225,7 +225,7 @@ def is_unfinished_write(path: Path, names: tuple[str, ...]) -> bool:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Locks an open file or folder until it is closed, however its process ends; False: another has it."""
+    """Lock an open file or folder until it is closed; False: another has it."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -321,21 +321,21 @@ class BusyError(UsageError):
         self._path, self._what, self._is_kept = path, what, is_kept
 
     def wait(self, until: float) -> None:
-        """Returns when the work can be asked for again, or at that moment of ``time.monotonic``."""
+        """Wait until the lock is free, or until a time of the monotonic clock."""
         patience = until - time.monotonic()
         with suppress(BusyError), hold_lock(self._path, self._what, patience=patience, is_kept=self._is_kept):
             pass
 
 
 def lock_beside(path: Path) -> Path:
-    """The lock file of a file or folder that must not hold one."""
+    """Lock file beside a file or folder."""
     return path.with_name(f".{path.name}.lock")
 
 
 def hold_lock(
     path: Path, what: str, *, patience: float = 0.0, is_kept: bool = True
 ) -> AbstractContextManager[None]:
-    """Holds a lock; the system frees it when the process ends, however it ends.
+    """Hold a lock; the system frees it when the process ends, however it ends.
 
     A folder that is there is locked itself, which leaves nothing behind; by a file beside it where folders
     have no locks; by nothing on a disk without any. Any other path is a lock file, whose folder is made, and
@@ -402,7 +402,7 @@ def _lock_folder(path: Path, what: str, deadline: float) -> Iterator[None]:
 
 
 def _is_free(descriptor: int, deadline: float) -> bool:
-    """Locks what is open as soon as nobody else holds it; False if somebody does at the deadline."""
+    """Lock an open file before the deadline; False if another holds it then."""
     while not try_lock(descriptor):
         if time.monotonic() >= deadline:
             return False
@@ -411,7 +411,7 @@ def _is_free(descriptor: int, deadline: float) -> bool:
 
 
 def differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
-    """In what two records of settings differ, one line for each."""
+    """Differences of two records of settings, a line each."""
     return [
         f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
         for name in dict.fromkeys((*there, *here))

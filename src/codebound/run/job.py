@@ -1,4 +1,4 @@
-"""Jobs in processes of this machine, or of others by an engine of an extension."""
+"""Jobs in other processes, and the engines that run them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def not_sent(error: Exception) -> Failure:
 
 
 class Engine(ABC):
-    """Runs jobs in other processes, here or elsewhere; a context manager that stops them in the end."""
+    """Run jobs in other processes, here or elsewhere; a context manager that stops them in the end."""
 
     @property
     @abstractmethod
@@ -83,7 +83,7 @@ class Engine(ABC):
 
     @abstractmethod
     def as_finished(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
-        """Runs jobs and yields each when it has ended, in that order; closing it stops the others.
+        """Run jobs, and yield each when it has ended; closing stops the others.
 
         A deque of jobs is emptied from the left, and jobs may be added to it meanwhile.
         """
@@ -94,7 +94,7 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Stops everything that runs."""
+        """Stop everything that runs."""
 
     def __enter__(self) -> Self:
         return self
@@ -104,7 +104,7 @@ class Engine(ABC):
 
 
 def call(job: Job) -> tuple[Any, Failure | None]:
-    """Runs a job in this process; whatever it raises becomes its failure."""
+    """Run a job in this process; whatever it raises becomes its failure."""
     use_threads(job.cpus)
     try:
         return import_named(job.function)(**job.arguments), None
@@ -113,7 +113,7 @@ def call(job: Job) -> tuple[Any, Failure | None]:
 
 
 def use_threads(count: int) -> None:
-    """Has as many threads as the job was given cores; variables count until libraries are first imported."""
+    """Set the number of threads; variables count until libraries are first imported."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = str(count)
     if "torch" in sys.modules:
@@ -121,7 +121,7 @@ def use_threads(count: int) -> None:
 
 
 class LocalEngine(Engine):
-    """Runs jobs in worker processes of this machine, which live until the engine is closed.
+    """Run jobs in worker processes of this machine.
 
     A worker that dies takes its job with it: the job is a failure, and a new worker takes its place.
     Workers end when this process does, however it ends. A script that makes an engine needs the usual
@@ -135,7 +135,7 @@ class LocalEngine(Engine):
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        """Starts nothing yet; as many workers as this process has cores, unless told otherwise."""
+        """Start nothing yet; as many workers as this process has cores, unless told otherwise."""
         has_share = hasattr(os, "sched_getaffinity")
         self._slots = workers or (len(os.sched_getaffinity(0)) if has_share else os.cpu_count()) or 1
         self._idle: list[_Worker] = []
@@ -146,7 +146,7 @@ class LocalEngine(Engine):
         return self._slots
 
     def as_finished(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
-        """Runs jobs and yields each when it has ended; jobs may be added to a deque meanwhile."""
+        """Run jobs, and yield each when it has ended."""
         waiting = jobs if isinstance(jobs, deque) else deque(jobs)
         busy: dict[Connection[Any, Any], tuple[_Worker, Job]] = {}
         try:
@@ -174,7 +174,7 @@ class LocalEngine(Engine):
                 worker.stop()
 
     def close(self) -> None:
-        """Lets all workers go."""
+        """Let all workers go."""
         for worker in self._idle:
             worker.connection.close()
         while self._idle:
@@ -216,7 +216,7 @@ class _Worker:
         return f"the process that ran it was ended by {signal.Signals(-code).name}.{reason}"
 
     def stop(self, *, patience: float = 0.0) -> None:
-        """Ends the process, which has that many seconds to notice that its pipe is closed."""
+        """End the process, after some seconds to end by itself."""
         self.connection.close()
         self._process.join(patience)
         self._process.kill()
@@ -236,7 +236,7 @@ def _serve(connection: Connection[Any, Any]) -> None:
 
 
 def _answer(message: bytes) -> bytes:
-    """Runs the job in a message. Plain pickles: those of multiprocessing fill /dev/shm with tensors."""
+    """Run the job in a message. Plain pickles: those of multiprocessing fill /dev/shm with tensors."""
     try:
         return pickle.dumps(call(pickle.loads(message)))
     except Exception as error:
@@ -252,7 +252,7 @@ def _read(answer: bytes) -> tuple[Any, Failure | None]:
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent is gone, also in the middle of a job: nobody waits for it."""
+    """End this process when its parent is gone."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -287,7 +287,7 @@ def open_engine(kind: str, *, workers: int | None = None, address: str | None = 
 def over_shards(
     function: str, arguments: Mapping[str, Any], *, of: str, engine: Engine, progress: Progress = silent
 ) -> list[Any]:
-    """The values of a function on parts of its argument ``of``, a sample, in their order; one for each slot.
+    """Run a function on parts of its argument ``of``, a sample, one for each slot.
 
     A part is a number of whole chunks, of the size that the argument ``chunk_size`` says: the batches, and so
     what is found on them, are those of one pass.

@@ -1,4 +1,4 @@
-"""The seam between long work and whoever watches or interrupts it: a callable, a bar, and signals.
+"""Progress of long work, its bar, and interrupts by signals.
 
 Ctrl-C, SIGTERM and SIGHUP end work in order: the best is kept, what is nearly done is finished.
 """
@@ -33,7 +33,7 @@ class Progress(Protocol):
     """Called by long-running functions as they advance; the command line draws a bar from it."""
 
     def __call__(self, done: int, total: int | None, note: str = "") -> None:
-        """Reports that ``done`` of ``total`` units are finished; ``note`` is shown beside the bar."""
+        """Report that ``done`` of ``total`` units are finished; ``note`` is shown beside the bar."""
 
 
 def silent(done: int, total: int | None, note: str = "") -> None:
@@ -42,7 +42,7 @@ def silent(done: int, total: int | None, note: str = "") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Receiver of the notes of a command, and of the progress of each step while it lasts."""
+    """Receiver of notes and progress of a command."""
 
     note: Callable[[str], object] = lambda text: None
     bar: Callable[[str], AbstractContextManager[Progress]] = lambda step: nullcontext(silent)
@@ -52,7 +52,7 @@ NOBODY = Listener()
 
 
 def show_progress(function: Callable[P, T]) -> Callable[P, T]:
-    """The same function, with a bar for people where ``progress`` is not given."""
+    """Add a bar to a function where ``progress`` is not given."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -66,7 +66,7 @@ def show_progress(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def open_bar(what: str) -> AbstractContextManager[Progress]:
-    """A bar for whoever sits in front of a terminal or a notebook; nothing for scripts without one."""
+    """Open a bar in a terminal or a notebook; elsewhere nothing."""
     shell = sys.modules.get("IPython")
     if shell is not None and "IPKernelApp" in getattr(shell.get_ipython(), "config", {}):
         return _in_notebook(what)
@@ -75,7 +75,7 @@ def open_bar(what: str) -> AbstractContextManager[Progress]:
 
 @contextmanager
 def progress_bar(what: str, *, quiet: bool = False) -> Iterator[Progress]:
-    """A progress callable that draws a bar on stderr, and nothing when stderr is no terminal.
+    """Draw a bar on stderr, if that is a terminal.
 
     The bar and the time that is left are those of the step that runs; the clock is that of all steps.
     """
@@ -124,7 +124,7 @@ def progress_bar(what: str, *, quiet: bool = False) -> Iterator[Progress]:
 
 @contextmanager
 def _in_notebook(what: str) -> Iterator[Progress]:
-    """A line below the cell that is written again and again, and goes at the end."""
+    """Rewrite a line below the cell of a notebook."""
     from IPython.display import HTML, display
 
     begun = seen = time.monotonic()
@@ -179,7 +179,7 @@ def interrupt_on_signals() -> None:
 
 @contextmanager
 def answer_interrupts(note: Callable[[str], object]) -> Iterator[None]:
-    """Inside, somebody who interrupts is answered in a second, whatever the main thread is busy with.
+    """Answer an interrupt within a second, whatever the main thread does.
 
     What was found is still counted and written; who interrupts three times leaves at once.
     """
@@ -212,7 +212,7 @@ def _answer(reader: int, note: Callable[[str], object], interrupted: threading.E
 
 
 def _hang_up(number: int, frame: FrameType | None) -> None:
-    """Nobody listens any more: what is said to a terminal that is gone would fail, and the work with it."""
+    """Interrupt, and send output nowhere: writing to a closed terminal would fail."""
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         with suppress(OSError):

@@ -26,7 +26,7 @@ REGISTRY: dict[str, Implementation] = {}
 
 
 def implements(*refs: str, kind: Kind) -> Callable[[F], F]:
-    """Ties a function to its IDs, such as C-2; tests/test_references.py checks both directions.
+    """Tie a function to its IDs, such as C-2; tests/test_references.py checks both directions.
 
     A ``certificate`` is true as printed; a ``published-form`` reproduces a paper and is no guarantee.
     """

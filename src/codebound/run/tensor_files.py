@@ -38,12 +38,12 @@ _WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.i
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Writes tensors and nothing else into a safetensors file: equal tensors give equal bytes."""
+    """Write tensors and nothing else into a safetensors file: equal tensors give equal bytes."""
     write_atomically(path, _safetensors().torch.save(dict(tensors), metadata={"format": "pt"}))
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], record: object) -> None:
-    """Writes tensors and a JSON value into one safetensors file, with a checksum over both."""
+    """Write tensors and a JSON value into a safetensors file, with a checksum."""
     safetensors = _safetensors()
     text = json.dumps(record, allow_nan=False)
     metadata = {"format": "pt", "record": text, "sha256": state_sha256(tensors, text)}
@@ -51,7 +51,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], record: object) -> N
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
-    """Reads what `save_tensors` wrote."""
+    """Read a file of `save_tensors`."""
     with _open(path) as file:
         metadata = file.metadata() or {}
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
@@ -62,7 +62,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
 
 
 def peek_record(path: Path) -> Any:
-    """The JSON value of a file that `save_tensors` wrote, without its tensors and unchecked."""
+    """Read the JSON value of such a file alone, unchecked."""
     with _open(path) as file:
         return json.loads((file.metadata() or {}).get("record", "null"))
 
@@ -96,7 +96,7 @@ def state_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def state_sha256(tensors: Mapping[str, Tensor], text: str = "") -> str:
-    """SHA-256 over ``text`` and names, types, shapes and bytes of tensors in the CPU's memory."""
+    """SHA-256 over ``text`` and names, types, shapes and bytes of tensors."""
     digest = hashlib.sha256(text.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
@@ -107,7 +107,7 @@ def state_sha256(tensors: Mapping[str, Tensor], text: str = "") -> str:
 
 
 def float32_sha256(tensors: Mapping[str, NDArray[np.float32]]) -> str:
-    """SHA-256 of tensors as in certificates (docs/format.md, 4.4), little-endian float32 by sorted names.
+    """SHA-256 of tensors as in certificates (docs/format.md, 4.4).
 
     Names are of printable ASCII characters without a bar: else two sets of tensors could have one hash.
 
@@ -142,7 +142,7 @@ def load_weights(path: Path | str, *, cells: str = "") -> dict[str, Tensor]:
 
 
 def read_weights(path: Path | str) -> dict[str, Tensor]:
-    """The named tensors of a weights file, on the CPU, in the file's dtypes, as they are.
+    """Read the named tensors of a weights file, in its dtypes.
 
     Reads ``.safetensors``, or a torch checkpoint with ``weights_only=True``; never runs code from a file. Of
     weights in several files give the index. A checkpoint may hold its tensors under ``state_dict``,
@@ -258,7 +258,7 @@ def _check_kinds(tensors: Mapping[str, Tensor], kinds: tuple[torch.dtype, ...], 
 
 
 def require_finite(infinite: list[str], path: Path | str) -> None:
-    """Refuses a file of which some tensors are not finite."""
+    """Refuse a file of which some tensors are not finite."""
     if infinite:
         raise ModelError(f"{path}: NaN or infinity in {some(infinite)}. No claim holds for such a network.")
 

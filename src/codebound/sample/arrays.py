@@ -154,7 +154,7 @@ def _labels(y: NDArray[np.generic], name: str) -> NDArray[np.int64]:
 
 
 def read_arrays(path: Path, *, role: str) -> dict[str, NDArray[np.generic]]:
-    """Arrays ``x`` and, unless unlabelled, ``y`` of an ``.npz`` file, or of a folder with ``.npy`` files.
+    """Arrays ``x`` and ``y`` of an ``.npz`` file, or of a folder.
 
     ``x_train`` and ``y_train``, or ``x_test`` and ``y_test`` by the role, stand for them in a file without
     ``x``, and keep their names. Arrays of a folder are mapped: parts are read from the disk when needed, so

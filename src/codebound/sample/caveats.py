@@ -64,7 +64,7 @@ def remarks(sample: Sample, *, delta: float = 0.05) -> tuple[str, ...]:
 
 
 def _of_pictures(sample: Sample) -> list[str]:
-    """Remark on values that a rule for pictures cuts off, or does not read (docs/format.md, 7.4)."""
+    """Remark on values that a rule for pictures cuts off (docs/format.md, 7.4)."""
     is_picture = len(sample.input_shape) == 3 and sample.input_shape[0] in (1, 3) and not sample.features
     if sample.x.dtype == np.uint8 or not is_picture or min(sample.input_shape[1:]) < _PICTURE:
         return []
@@ -80,7 +80,7 @@ def _of_pictures(sample: Sample) -> list[str]:
 
 
 def _of_labels(sample: Sample, delta: float) -> list[str]:
-    """Remarks on a common label, a label 0 that never occurs, and few examples."""
+    """Remarks on common and absent labels, and on few examples."""
     n, counts, found = sample.n, np.bincount(sample.y, minlength=1), []
     label = int(counts.argmax())
     share = counts[label] / n
@@ -134,7 +134,7 @@ def _of_copies(sample: Sample) -> list[str]:
 
 
 def looks_standardised(x: NDArray[np.generic]) -> bool:
-    """Return True if all features, or all channels, have mean 0 and deviation 1 on this sample.
+    """Return True if features or channels have mean 0 and deviation 1.
 
     Constant features are ignored; whole bytes are never standardised.
     """
@@ -159,7 +159,7 @@ def _is_standard(total: NDArray[np.float64], squares: NDArray[np.float64], n: in
 
 
 def require_fixed_scaling(sample: Sample) -> None:
-    """Refuses constants that are statistics of this very sample: no declaration could call them fixed."""
+    """Refuse constants that are statistics of this very sample: no declaration could call them fixed."""
     scaling = sample.scaling
     if sample.is_cells:
         return
@@ -204,7 +204,7 @@ def _sums(x: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float
 
 
 def development_sample(sample: Sample, origins: Iterable[str] = ()) -> str:
-    """Name of the sample that this one is a part of, if the format was made with a view of it; else nothing.
+    """Name of the development sample that this one is a part of, or nothing.
 
     ``origins`` are what tables, features and a base were made of (``of``).
     """
@@ -227,7 +227,7 @@ def development_sample(sample: Sample, origins: Iterable[str] = ()) -> str:
 
 @cache
 def _lists() -> dict[str, tuple[NDArray[np.uint64], int, int, Iterable[str]]]:
-    """Smallest keys of each sample, rising, width and blocks of a row, and other names."""
+    """Smallest keys of each development sample, its width, blocks and other names."""
     rows = json.loads(LISTS.read_text())["rows"]
     return {
         name: (
@@ -246,7 +246,7 @@ def _numbers(keys: bytes) -> NDArray[np.uint64]:
 
 
 def row_keys(x: NDArray[np.generic], blocks: int = 1) -> NDArray[np.uint64]:
-    """Hashes of rows that do not change when a block of them, such as a channel, is scaled or shifted.
+    """Hashes of rows up to scale and shift of each block, such as a channel.
 
     A row is cut into equal blocks; each is mapped to 0 to 4,096 and rounded. Rows with a constant block have
     no key: too many samples share them; neither have those with a gap or a word.

@@ -105,7 +105,7 @@ def cells_of(title: Title, values: Values, *, name: str) -> NDArray[np.float64]:
 
 
 def _require_plain(words: list[str], title: Title, *, name: str) -> None:
-    """Refuse numbers and days in forms that the rule would take for words."""
+    """Refuse numbers and days in a form that makes them words."""
     if all(map(_WITH_COMMA.fullmatch, words)):
         found = "numbers with commas"
         remedy = (
@@ -161,7 +161,7 @@ def as_cells(x: NDArray[np.generic]) -> NDArray[np.float64]:
 
 
 def are_cells(x: NDArray[np.generic]) -> bool:
-    """Return True if these are numbers, gaps and texts, and no other pattern."""
+    """Return True if these are numbers, gaps and texts alone."""
     if x.dtype != np.float64 or x.ndim != 2:
         return False
     is_number = np.isfinite(x)
@@ -220,7 +220,7 @@ def number_in(cell: str) -> float | None:
 
 
 def is_day(cell: str) -> bool:
-    """Return True if a text is a day in any usual form, with a time or without."""
+    """Return True if a text is a day, in any usual form."""
     return _day_in(cell) is not None or _OTHER_DAY.fullmatch(cell) is not None
 
 
@@ -245,7 +245,7 @@ def _zone(text: str) -> timezone:
 
 
 def days(moment: date | timedelta) -> float:
-    """A day, a time or a span in days, from the start of 1970; without a zone it is that of Greenwich."""
+    """Days since the start of 1970, in Greenwich where no zone is given."""
     if isinstance(moment, timedelta):
         return moment // _MICROSECOND / _A_DAY
     if not isinstance(moment, datetime):

@@ -1,4 +1,4 @@
-"""Counts of a claim, and the limits and the bound that follow (docs/format.md, section 6)."""
+"""Counts, limits and bound of a claim (docs/format.md, section 6)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def count(
     classes: NDArray[np.int64],
     picked: NDArray[np.int64] | None = None,
 ) -> tuple[Tally, ...]:
-    """Count errors of rows that are neither known nor picked, for each limit of a claim.
+    """Count errors of the open rows, for each limit of a claim.
 
     Args:
         arranged: The sample with its order.
@@ -113,8 +113,8 @@ def count(
     """
     on = question.on
     if (arranged.clusters is None) == (on in _OF_CLUSTERS):
-        told = "only with clusters: give that of each row" if on in _OF_CLUSTERS else "never with clusters"
-        raise UsageError(f"{on!r} is counted {told}.")
+        when = "only with clusters: give that of each row" if on in _OF_CLUSTERS else "never with clusters"
+        raise UsageError(f"{on!r} is counted {when}.")
     if picked is not None and on not in (ALL, *_OF_PARTS):
         raise UsageError(
             f"{on!r} is not counted of a sample of which rows were picked: ask for all, or parts."
@@ -186,7 +186,7 @@ def _count_clusters(
 
 
 class _Counter:
-    """Counts by what is declared of copies (6.3)."""
+    """Count by what is declared of copies (6.3)."""
 
     def __init__(
         self, arranged: Arranged, known: NDArray[np.int64], picked: NDArray[np.int64] | None
@@ -269,7 +269,7 @@ class Terms:
 def terms_of(
     law: Literal["binomial", "picked", "sum"], on: str, counts: Sequence[Any], *, bits: float
 ) -> Terms:
-    """Terms by a law for the rows that count, of counts with ``errors``, ``n`` and ``picks``."""
+    """Terms by a law, of counts with ``errors``, ``n`` and ``picks``."""
     one: Literal["binomial", "picked"] = "binomial" if law == "sum" else law
     is_half = law == "sum" or on.startswith("answered")
     share = 0.5 if is_half else 1.0 / len(counts) if on.startswith("each ") else 1.0

@@ -1,4 +1,4 @@
-"""A sample as it is stored, with its hash and the origin of its inputs (docs/format.md, 3.1 and 4.3)."""
+"""Samples as they are stored, and their hashes (docs/format.md, 3.1 and 4.3)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def arrays_sha256(*arrays: NDArray[np.generic], cells: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Maps stored values to network inputs: ``(x / divisor - mean) / std``, per channel.
+    """Map stored values to network inputs: ``(x / divisor - mean) / std``, per channel.
 
     The constants are literal and part of the data description. They must not be estimated from the
     sample: a constant computed on the sample depends on it and would have to be paid for.
@@ -80,7 +80,7 @@ class Scaling:
             raise DataError(f"scaling needs finite means. Got {self}.")
 
     def check(self, channels: int, *, name: str) -> None:
-        """Refuses another number of constants than there are channels, or columns."""
+        """Refuse constants that are not one for all or one per channel."""
         for constants in (self.mean, self.std):
             if len(constants) not in (1, channels):
                 raise DataError(
@@ -229,7 +229,7 @@ class Sample:
         return replace(self, x=self.x[picked], y=y, role=role, texts=texts)
 
     def on(self, device: torch.device | str) -> DeviceData:
-        """The sample on a device as one tensor, still in its stored dtype.
+        """Tensors of the sample on a device, in its stored dtype.
 
         On the CPU it is shared, not copied, where its layout allows.
         """
@@ -238,7 +238,7 @@ class Sample:
 
 
 def require_certifiable(sample: Sample) -> None:
-    """Refuses a sample before anything is searched that no certificate can be about, or no classifier."""
+    """Refuse a sample that no certificate or no classifier can be about."""
     if sample.x.ndim > _AXES:
         raise DataError(
             f"{sample.name}: inputs of shape {sample.input_shape} have {len(sample.input_shape)} axes, and a "
@@ -268,7 +268,7 @@ def reading_options(sample: Sample) -> dict[str, Any]:
 
 
 def align_labels(dataset: Sample, names: tuple[str, ...]) -> Sample:
-    """The sample with its labels in the order of these names, where it has names of its own."""
+    """Reorder the labels of a sample by the names of classes."""
     own = dataset.class_names
     if not names or not own or own == names:
         return dataset
@@ -320,7 +320,7 @@ class DeviceData:
         return DeviceData(self.x[start:stop].clone(), self.y[start:stop].clone(), self.scaling)
 
     def chunks(self, chunk_size: int, dtype: torch.dtype | None = None) -> Iterator[tuple[Tensor, Tensor]]:
-        """All examples in stored order, at most ``chunk_size`` of them in floating point at a time."""
+        """Scaled inputs and labels, ``chunk_size`` examples at a time."""
         for start in range(0, self.n, chunk_size):
             stop = start + chunk_size
             yield self.scaling.apply(self.x[start:stop], dtype), self.y[start:stop]
@@ -349,7 +349,7 @@ def cross_duplicates(a: Sample, b: Sample) -> Duplicates:
 
 
 def count_shared(unlabelled: Sample, sample: Sample) -> int:
-    """Count the unlabelled inputs that occur in a sample, as numbers of whatever type."""
+    """Count the unlabelled inputs that occur in a sample, by value."""
     known, fresh = number_inputs(sample.x, unlabelled.x, dtype="<f8")
     return int(np.isin(fresh, known).sum())
 
@@ -377,7 +377,7 @@ def digest_rows(
     salt: bytes = b"",
     tails: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
-    """SHA-256 of salt, bytes of each row with 0.0 in place of -0.0, and a tail."""
+    """SHA-256 of salt, stored row (-0.0 as 0.0) and tail."""
     digests, salted = bytearray(), hashlib.sha256(salt)
     for rows in row_parts(x):
         part = np.array(x[rows], dtype=dtype or x.dtype.newbyteorder("<"), order="C")

@@ -1,4 +1,4 @@
-"""A sample as a whole: what it is like, what is odd about it, and the file that the second program reads."""
+"""Descriptions of samples, and the files that the second program reads."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Description:
 
 
 def describe_sample(spec: str, *, role: str = "train", folder: Path | None = None) -> Description:
-    """Loads a sample and looks at it; a named one is compared with its other split.
+    """Describe a sample; a named one is compared with its other split.
 
     Example:
         >>> describe_sample("digits").counts[:3]
@@ -80,7 +80,7 @@ def describe_sample(spec: str, *, role: str = "train", folder: Path | None = Non
 def save_sample(
     spec: str, out: Path, *, role: str = "train", holdout: float | None = None, folder: Path | None = None
 ) -> Sample:
-    """Writes a sample as an ``.npz`` file, and returns it; with ``holdout`` its part of that role."""
+    """Save a sample as an ``.npz`` file; with ``holdout`` its part of that role."""
     if out.suffix != ".npz" or out.exists():
         raise UsageError(f"{out} must be a new file that ends in .npz.")
     sample = load_sample(spec, role=role, folder=folder)

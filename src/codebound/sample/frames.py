@@ -52,7 +52,7 @@ _SHOWN_CHARACTERS = 24
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Arguments of ``load_sample``, for what reads a sample."""
+    """Options of ``load_sample``."""
 
     role: str = "train"
     classes: int | None = None
@@ -166,7 +166,7 @@ def _count_from_zero(words: Sequence[str]) -> bool:
 def joined_texts(
     table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str
 ) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
-    """Texts of all columns but the labels, the labels, and the names of classes."""
+    """Texts of the other columns, labels, and names of classes."""
     at = _find_target([title.name for title, _ in table], target, name=name)
     labels, levels = read_labels(*table[at], how, name=name)
     cells = [texts_of(values) for i, (_, values) in enumerate(table) if i != at]
@@ -216,7 +216,7 @@ def sample_of(
 
 
 def _require_allowed(x: NDArray[np.float64], columns: Sequence[Title], how: Reading, *, name: str) -> None:
-    """Refuses infinite numbers, and words and gaps where the sample has none."""
+    """Refuse infinite numbers, and words and gaps where the sample has none."""
     for mask, what in (
         (np.isinf(x), "has an infinite number in column {}. Leave the cell empty, or replace it."),
         (
@@ -273,7 +273,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _short(text: str) -> str:
-    """Shorten a name, so that a declaration has room for the rest of its sentence."""
+    """Shorten a name, for declarations have little room."""
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 

@@ -1,4 +1,4 @@
-"""Samples by name, from a file, a folder or a factory of the user's, or in memory."""
+"""Loading of samples: by name, from files, folders and factories, or in memory."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
 
 
 def _require_fixed(items: Any, *, name: str) -> None:
-    """Refuses items that change from one look to the next: nobody could check what was counted."""
+    """Refuse items that change from one look to the next: nobody could check what was counted."""
     for at in range(min(_LOOKED_AT_TWICE, len(items))):
         (first, _), (second, _) = (_row(items[at], name=name) for _ in range(2))
         if not np.array_equal(first, second):
@@ -331,7 +331,7 @@ def _of_objects(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def labels_in(y: Any, how: Reading, *, name: str) -> tuple[NDArray[Any], tuple[str, ...], int | None]:
-    """Labels as numbers, names of classes where labels are no whole numbers from 0, and their number."""
+    """Labels as numbers, names of classes where they have some, and their number."""
     labels = y if hasattr(y, "cat") else _array(y)  # of a categorical type
     if isinstance(labels, np.ndarray):
         if labels.ndim == 2 and labels.shape[1] == 1:
@@ -356,7 +356,7 @@ def _is_one_hot(rows: NDArray[Any]) -> bool:
 
 
 def as_dataset(given: object, *, role: str = "train", like: Sample | None = None) -> Sample:
-    """The sample that was given, in any way that ``load_sample`` takes; a Sample stays what it is.
+    """Return a sample in any form that ``load_sample`` takes; a Sample stays what it is.
 
     Classes, and the columns of a table, are those of the sample that it is ``like``, where there is one.
     """
@@ -375,7 +375,7 @@ def as_dataset(given: object, *, role: str = "train", like: Sample | None = None
 def split(
     dataset: Any, parts: Mapping[str, float] | Mapping[str, int], *, seed: int = 0
 ) -> dict[str, Sample]:
-    """Parts of a sample by role, disjoint and together all of it, along ``permutation(n, seed)``.
+    """Cut a sample into parts by role, along ``permutation(n, seed)``.
 
     Part k of fractions f_1, f_2, ... runs from floor(n F_{k-1}) to floor(n F_k), where F_k = f_1 + ... + f_k,
     and 1e-9 is added before rounding down so that binary fractions do not lose an example.

@@ -47,7 +47,7 @@ _FOR_TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """A loss of 0 or 1, and the examples that it is about.
+    """A loss of 0 or 1 and its examples.
 
     It is counted on the examples of one class, or of the other classes, where it names one: the bound is then
     about new data of that class. Such examples are independent draws from the distribution of their class.
@@ -76,7 +76,7 @@ class Loss(ABC):
             raise UsageError(f"the loss {self} does not fit {len(labels)} classes: it names a label of none.")
 
     def is_about(self, labels: Any) -> Any:
-        """Return a mask of the examples that it is about, of an array or a tensor of labels."""
+        """Return a mask of its examples, from an array or a tensor of labels."""
         return labels >= 0
 
     def differences(self, values: Tensor, labels: Tensor, classes: NDArray[np.int64] | None = None) -> Tensor:
@@ -111,7 +111,7 @@ class Loss(ABC):
         return self.promise.format(share=share, **asdict(self))
 
     def write(self, writer: PlainWriter, classes: int) -> None:
-        """Write its number and its words into a message about so many classes."""
+        """Write its number and its words into a message."""
         if self.number is None:
             raise UsageError(f"no message is about the loss {self}.")
         writer.bits(self.number, 3)
@@ -209,7 +209,7 @@ class Top(Loss):
 
 @dataclass(frozen=True)
 class CostAbove(Loss):
-    """A cost of a predicted class, by its label, that is above a limit.
+    """A cost of the predicted class above a limit.
 
     Costs are ``distance``, or a hexadecimal digit for each label and each class but the label itself; rows
     with commas between them may have these, too.
@@ -231,7 +231,7 @@ class CostAbove(Loss):
             object.__setattr__(self, "costs", "".join(row[:y] + row[y + 1 :] for y, row in enumerate(rows)))
 
     def matrix(self, classes: int) -> NDArray[np.int64]:
-        """Return the costs of classes, a row for each label, both in rising order of label."""
+        """Return the costs, a row for each label, a column for each class."""
         is_distance = self.costs == _DISTANCE
         numbers = np.arange(classes)
         found: NDArray[np.int64] = np.abs(np.subtract.outer(numbers, numbers))
@@ -308,7 +308,7 @@ def _best(scores: Tensor, among: Tensor) -> Tensor:
 
 
 def column_leads(scores: Tensor, columns: Tensor, best: int = 1) -> Tensor:
-    """Score in a column of each row, less the largest of the others, or the last of the ``best`` of these."""
+    """Score in a column of each row, less the largest, or ``best``-th, of the others."""
     places = columns.unsqueeze(1)
     others = scores.scatter(1, places, -torch.inf).topk(best, dim=1).values[:, -1]
     return scores.gather(1, places).squeeze(1) - others

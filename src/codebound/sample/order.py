@@ -1,4 +1,4 @@
-"""The order of a sample's rows, its known share and its copies (docs/format.md, 3.3, 3.4, 4.1 and 5.4)."""
+"""Order, known share and copies of a sample (docs/format.md, 3.3, 3.4, 4.1 and 5.4)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Declaration of how a sample was drawn, and with it the order of its rows."""
+    """Sampling design: a declaration that fixes the order of rows."""
 
     order: str = "rows"
     copies: str = "any"  # equal rows are independent draws, repeated records, or any mixture
@@ -62,7 +62,7 @@ class Design:
                 object.__setattr__(self, name, integers(name, getattr(self, name)))
 
     def check(self, n: int) -> None:
-        """Refuse clusters or groups that are not a number for each of n rows."""
+        """Refuse clusters or groups without a number for each row."""
         for name, numbers in (("clusters", self.clusters), ("groups", self.groups)):
             if numbers is not None and numbers.shape != (n,):
                 raise DataError(f"{name} must be {n} integers, one for each row. Got {len(numbers)}.")
@@ -94,7 +94,7 @@ class Arranged:
         return self.sample.n if self.clusters is None else len(self.cluster_keys)
 
     def cut(self, t: int) -> int:
-        """Count the rows of the known share of t units, after it has grown."""
+        """Count the rows of a known share of t units, grown by copies."""
         if not 0 <= t <= self.units:
             raise UsageError(f"a known share of {t} of {self.units} cannot be.")
         if self.clusters is not None:
@@ -107,12 +107,12 @@ class Arranged:
 
     @implements("I-06", kind="algorithm")
     def split(self, t: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Known rows of a share of t units, in the order, and the counted ones as stored."""
+        """Known rows of a share of t units, in order, and the counted ones."""
         cut = self.cut(t)
         return self.places[:cut], np.sort(self.places[cut:])
 
     def one_row(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows chosen of clusters, one of each, as stored, by keys of cluster and row."""
+        """One row of each cluster, by keys of cluster and row."""
         if self.clusters is None:
             raise UsageError("one row a cluster can be counted only with clusters.")
         own = self.clusters[counted]
@@ -155,7 +155,7 @@ def arrange(sample: Sample, design: Design) -> Arranged:
 def _arrange_clusters(
     numbers: NDArray[np.int64], keys: NDArray[np.uint8], salt: bytes
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Place of each row's cluster in the order of clusters, and the keys of these."""
+    """Place of each row's cluster, and the keys of clusters."""
     _, firsts, own = np.unique(numbers, return_index=True, return_inverse=True)
     own = np.argsort(np.argsort(firsts))[own]  # numbered by their first rows
     rows = np.lexsort((*_words(keys), own))
@@ -180,7 +180,7 @@ def _words(keys: NDArray[np.uint8]) -> tuple[NDArray[Any], ...]:
 
 
 def count_before(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of rows before each row that are equal to it in all columns."""
+    """Number of equal rows before each row."""
     order = np.lexsort(columns)  # stable
     n = len(order)
     is_new = np.ones(n, dtype=bool)

@@ -45,7 +45,7 @@ def logit_chunks(
     dtype: torch.dtype | None = None,
     progress: Progress = silent,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Logits and labels, chunk by chunk in stored order, of a copy of ``model`` in evaluation mode.
+    """Logits and labels of a copy of ``model``, chunk by chunk.
 
     The copy is put in ``dtype`` and on the device of the data; ``model`` itself is not touched.
     """
@@ -82,7 +82,7 @@ def error_count(model: nn.Module, data: DeviceData, *, dtype: torch.dtype) -> in
 
 
 def require_logits(shape: tuple[int, ...], classes: int) -> None:
-    """Refuse outputs of a batch that are no row of scores for each example."""
+    """Refuse outputs other than a row of scores per example."""
     if len(shape) == 2 and shape[1] == classes:
         return
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):

@@ -133,7 +133,7 @@ def code_start(
     *,
     classes: int,
 ) -> tuple[str, Question | None]:
-    """The word of a form, behind a question that is not the usual one (None)."""
+    """Code the word of a form, behind an unusual question."""
     word = code_word(coder, FORMS.index(form) if question is None else OTHER_LOSS, RESERVED)
     if word < OTHER_LOSS:
         return FORMS[word], None

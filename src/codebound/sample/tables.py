@@ -44,7 +44,7 @@ _LISTS = ("to_pylist", "to_list", "tolist")
 
 
 def is_frame(value: object) -> bool:
-    """Return True if this is a data frame of a package that is read."""
+    """Return True if this is a data frame."""
     return _package(value) != "" and type(value).__name__ in _KINDS
 
 
@@ -55,7 +55,7 @@ def _package(value: object) -> str:
 
 
 def read_frame(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
-    """Read the columns of a frame, with the declarations in their names and types."""
+    """Read the titled columns of a frame."""
     if _package(frame) == "pandas":
         items = [(each, frame.iloc[:, i]) for i, each in enumerate(frame.columns)]
     elif _package(frame) == "pyarrow":
@@ -104,7 +104,7 @@ def _levels_of(column: Any, name: str) -> Coded | None:
 
 
 def _plain_values(column: Any, package: str, name: str) -> Values:
-    """Numbers where there is nothing else, or texts as they would stand in a file."""
+    """Numbers where there is nothing else, or texts as in a file."""
     if package == "pandas" and column.dtype.kind in "biuf":
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     if str(getattr(column, "dtype", getattr(column, "type", ""))).lower().startswith(_NUMBERS) and package:
@@ -148,7 +148,7 @@ def table_of(spec: str) -> tuple[Path, str | None] | None:
 
 
 def read_file(path: Path) -> list[tuple[Title, Values]]:
-    """Read the columns of a file, with the declarations in their names and types."""
+    """Read the titled columns of a file."""
     name, suffix = str(path), path.suffix.lower()
     if suffix in _PARQUET:
         return read_frame(_read_parquet(path), name=name)
@@ -156,7 +156,7 @@ def read_file(path: Path) -> list[tuple[Title, Values]]:
 
 
 def _read_parquet(path: Path) -> Any:
-    """Read a Parquet file, if it holds no more bytes than a text file may."""
+    """Read a Parquet file of bounded size."""
     try:
         from pyarrow import Table, parquet
     except ImportError as error:
@@ -254,7 +254,7 @@ def _read_text(content: bytes, *, delimiter: str, name: str) -> list[tuple[Title
 
 
 def _rows(content: bytes, delimiter: str, name: str) -> Iterator[list[str]]:
-    """Rows of cells of a text, in UTF-8, or in UTF-16 where it begins with the mark of that."""
+    """Rows of cells of a text in UTF-8, or in UTF-16 with its mark."""
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     limit = csv.field_size_limit(_MAX_BYTES)
     try:

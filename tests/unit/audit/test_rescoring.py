@@ -41,14 +41,14 @@ def test_another_learner_is_found_out(cert, codebound):
         (("--learner", "sklearn.base:clone", "--data", "other.npz"), "not the sample of the certificate"),
     ],
 )
-def test_what_cannot_be_run_again_is_said(cert, codebound, asked, says):
+def test_errors_say_why_nothing_can_be_run_again(cert, codebound, asked, says):
     np.savez("other.npz", x=np.zeros((20, 4), np.float32), y=np.arange(20) % 2)
     code, _, err = codebound("audit", "rescore", cert, *asked)
     assert code in (1, 2)
     assert says in " ".join(err.split())
 
 
-def test_only_replayed_certificates_can_be_asked_for(cert, codebound):
+def test_assurance_can_be_required_to_be_replayed(cert, codebound):
     asked = ("--learner", LEARNER, "--method", "scores", "--assurance", "replayed", "--out", "none")
     code, _, err = codebound("certify", "sample.npz", *asked)
     assert (code, "the second program makes by itself" in err) == (1, True)

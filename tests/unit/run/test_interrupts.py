@@ -23,7 +23,7 @@ except KeyboardInterrupt:
 """
 
 
-def started(rounds):
+def start_program(rounds):
     program = subprocess.Popen(
         [sys.executable, "-c", BUSY.format(rounds=rounds)], stdout=subprocess.PIPE, text=True
     )
@@ -33,7 +33,7 @@ def started(rounds):
 
 @pytest.mark.thorough
 def test_the_answer_comes_while_the_main_thread_is_busy():
-    program = started(2_000_000_000)
+    program = start_program(2_000_000_000)
     time.sleep(0.5)  # until it is in there
     begun = time.monotonic()
     program.send_signal(signal.SIGINT)
@@ -46,7 +46,7 @@ def test_the_answer_comes_while_the_main_thread_is_busy():
 
 
 def test_what_ends_at_once_says_nothing_more():
-    program = started(1)
+    program = start_program(1)
     program.send_signal(signal.SIGINT)
     assert program.communicate(timeout=10.0)[0] in ("kept\n", "")
 

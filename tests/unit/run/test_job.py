@@ -102,7 +102,7 @@ def test_a_script_without_a_guard_ends_with_a_failure_for_each_job(toys):
     assert result.stdout == "[True, True]\n"
 
 
-def test_workers_are_kept_and_no_more_than_asked_for(toys):
+def test_workers_are_reused_and_never_more_than_the_limit(toys):
     with LocalEngine(2) as engine:
         first = {each.value for each in engine.as_finished(job("process") for _ in range(8))}
         second = {each.value for each in engine.as_finished(job("process") for _ in range(8))}

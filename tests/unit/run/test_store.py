@@ -75,7 +75,7 @@ def test_a_text_names_a_file_a_folder_or_a_module(empty_folder):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_cannot_be_read_is_said(empty_folder):
+def test_unreadable_files_are_refused(empty_folder):
     (empty_folder / "secret").write_bytes(b"a")
     (empty_folder / "secret").chmod(0)
     with pytest.raises(UsageError, match="secret cannot be read"):
@@ -83,7 +83,7 @@ def test_what_cannot_be_read_is_said(empty_folder):
 
 
 @pytest.fixture(params=["a file", "a folder"])
-def elsewhere(request, tmp_path):
+def other_process(request, tmp_path):
     """Another process has the lock."""
     path = tmp_path / "some" / "lock" if request.param == "a file" else tmp_path
     command = [sys.executable, "-c", HOLDER, path]
@@ -94,8 +94,8 @@ def elsewhere(request, tmp_path):
     process.communicate()
 
 
-def test_another_process_is_named_and_a_killed_one_holds_nothing(elsewhere):
-    path, process = elsewhere
+def test_another_process_is_named_and_a_killed_one_holds_nothing(other_process):
+    path, process = other_process
     with (
         pytest.raises(BusyError, match="a run is being run by another process") as busy,
         hold_lock(path, "a run"),
@@ -176,7 +176,7 @@ def test_a_lock_without_room_for_the_name_of_its_holder_holds_and_goes(tmp_path,
     assert not path.exists()
 
 
-def test_a_folder_that_is_none_is_said(tmp_path):
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with (
         pytest.raises(CodeboundError, match=r"file cannot be written"),

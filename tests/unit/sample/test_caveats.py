@@ -18,12 +18,12 @@ RANDOM = np.random.default_rng(0)
 ORDINARY = RANDOM.integers(0, 3, 300)
 
 
-def said(labels, **options):
+def remarks_on(labels, **options):
     return remarks(from_arrays(RANDOM.normal(size=(len(labels), 2)) + 3, labels, name="t"), **options)
 
 
-def test_nothing_is_said_about_an_ordinary_sample():
-    assert said(ORDINARY) == ()
+def test_an_ordinary_sample_has_no_remarks():
+    assert remarks_on(ORDINARY) == ()
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_nothing_is_said_about_an_ordinary_sample():
     ids=["one class", "from 1", "from 2", "rare class", "tiny"],
 )
 def test_what_labels_show_is_one_sentence(labels, sentence):
-    (found,) = said(labels)
+    (found,) = remarks_on(labels)
     assert re.search(sentence, found)
 
 
@@ -58,13 +58,13 @@ def test_what_labels_show_is_one_sentence(labels, sentence):
     ],
     ids=["from 0 to 1", "to 16", "to 300", "negative", "bytes", "a table", "too small to be one"],
 )
-def test_pictures_that_would_be_cut_off_are_told(pictures, is_said):
+def test_a_remark_names_pictures_that_would_be_cut_off(pictures, is_said):
     found = remarks(from_arrays(pictures, ORDINARY, name="t"))
     assert [bool(re.search("cuts off what is below", each)) for each in found] == [True] * is_said
 
 
 def test_a_single_example_is_few():
-    only, few = said([0])
+    only, few = remarks_on([0])
     assert only.startswith("every label is 0 (1 example)")
     assert few.startswith("few examples (1)")
 

@@ -216,7 +216,7 @@ def test_verdicts_of_blocks_are_joined():
     ]
 
 
-def counted(on="all", *, picked=None, copies="any", groups=None, x=(0.0, 1.0, 2.0), labels=(0, 0, 0)):
+def tallies(on="all", *, picked=None, copies="any", groups=None, x=(0.0, 1.0, 2.0), labels=(0, 0, 0)):
     sample = Sample("t", "train", np.array(x)[:, None], np.array(labels), 3)
     found = arrange(sample, Design(copies=copies, groups=groups))
     right = np.ones(sample.n, bool)
@@ -233,13 +233,13 @@ def counted(on="all", *, picked=None, copies="any", groups=None, x=(0.0, 1.0, 2.
 @pytest.mark.parametrize("on", ["answered:1", "predicted:0"])
 def test_rows_chosen_by_predictions_are_not_taken_where_rows_were_picked(on):
     with pytest.raises(UsageError, match="picked"):
-        counted(on, picked=np.array([0]))
+        tallies(on, picked=np.array([0]))
 
 
 @pytest.mark.parametrize("on", CLUSTERED)
 def test_clusters_are_counted_only_where_there_are_some(on):
     with pytest.raises(UsageError, match="only with clusters"):
-        counted(on)
+        tallies(on)
 
 
 def test_rows_are_not_counted_where_clusters_are_drawn():
@@ -256,20 +256,20 @@ def test_copies_in_two_groups_are_refused_unless_they_are_draws():
     apart = {"x": (1.0, 1.0, 2.0), "groups": np.array([0, 1, 1])}
     for copies in ("any", "repeated"):
         with pytest.raises(DataError, match="different groups"):
-            counted("each group", copies=copies, **apart)
-    assert [each.n for each in counted("each group", copies="independent", **apart)] == [1, 2]
+            tallies("each group", copies=copies, **apart)
+    assert [each.n for each in tallies("each group", copies="independent", **apart)] == [1, 2]
     with pytest.raises(UsageError, match="with groups"):
-        counted("each group")
+        tallies("each group")
 
 
 def test_many_parts_are_refused(monkeypatch):
     monkeypatch.setattr(counting, "MOST_PARTS", 2)
     with pytest.raises(UsageError, match="3 limits; at most 2"):
-        counted("each class")
+        tallies("each class")
 
 
 def test_a_part_without_rows_is_one_of_none():
-    assert counted("each class", labels=(0, 0, 2)) == (
+    assert tallies("each class", labels=(0, 0, 2)) == (
         Tally("class 0", 0, 2),
         Tally("class 1", 0, 0),
         Tally("class 2", 0, 1),
@@ -305,7 +305,7 @@ def test_any_mixture_is_at_least_as_bad_as_it_is_counted():
         ("any", [0], "class:1", "ask for another loss"),
     ],
 )
-def test_it_is_said_why_nothing_counts(copies, known, loss, words):
+def test_errors_say_why_nothing_counts(copies, known, loss, words):
     labels = np.zeros(3, np.int64)
     found = arrange(Sample("t", "train", np.ones((3, 2)), labels, 2), Design(copies=copies))
     verdicts = judge(parse_question(loss), np.tile([1.0, 0.0], (3, 1)), labels)

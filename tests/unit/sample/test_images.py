@@ -193,7 +193,7 @@ def test_what_is_transparent_is_put_on_white(tmp_path):
     assert read_image_folder(tmp_path, role="train").input_shape == (1, 3, 4)
 
 
-def test_what_is_lost_is_said(tmp_path):
+def test_remarks_count_images_that_lose_something(tmp_path):
     (tmp_path / "a").mkdir()
     frames = [Image.new("L", (4, 3), level) for level in (10, 200)]
     frames[0].save(tmp_path / "a/1.gif", save_all=True, append_images=frames[1:])

@@ -224,7 +224,7 @@ def pictures(folder, **counts):
     return folder
 
 
-def asked(data, test):
+def load_both(data, test):
     sample = as_dataset(str(data))
     return sample, as_dataset(str(test), role="test", like=sample)
 
@@ -232,7 +232,7 @@ def asked(data, test):
 def test_separate_roots_of_pictures_are_matched_by_name(tmp_path):
     data = pictures(tmp_path / "here", cat=2, dog=3, owl=2)
     test = pictures(tmp_path / "there", owl=1, dog=2)  # no cats, so dogs would be number 0
-    sample, fresh = asked(data, test)
+    sample, fresh = load_both(data, test)
     assert sample.class_names == fresh.class_names == ("cat", "dog", "owl")
     assert (fresh.classes, fresh.y.tolist()) == (3, [1, 1, 2])
     assert fresh.x[:, 0, 0, 0].tolist() == [20, 21, 10]  # dogs, then owls
@@ -244,7 +244,7 @@ def test_a_class_that_the_sample_has_not_is_named(tmp_path):
     data = pictures(tmp_path / "here", cat=2, dog=3)
     test = pictures(tmp_path / "there", cat=1, wolf=2)
     with pytest.raises(DataError, match=r"classes that the sample has not: wolf\. Those .* cat, dog\."):
-        asked(data, test)
+        load_both(data, test)
     alone = load_sample(str(test), role="unlabelled", class_names=("cat", "dog"))
     assert (alone.classes, alone.y.tolist()) == (2, [0, 0, 0])
 
@@ -252,12 +252,12 @@ def test_a_class_that_the_sample_has_not_is_named(tmp_path):
 def test_words_in_a_table_are_matched_too(tmp_path):
     (tmp_path / "a.csv").write_text("size,kind\n1,oak\n2,ash\n3,elm\n")
     (tmp_path / "b.csv").write_text("size,kind\n4,oak\n5,elm\n")
-    sample, fresh = asked(f"{tmp_path / 'a.csv'}:kind", f"{tmp_path / 'b.csv'}:kind")
+    sample, fresh = load_both(f"{tmp_path / 'a.csv'}:kind", f"{tmp_path / 'b.csv'}:kind")
     assert sample.class_names == ("ash", "elm", "oak")
     assert (fresh.y.tolist(), fresh.classes) == ([2, 1], 3)
     (tmp_path / "c.csv").write_text("size,kind\n4,oak\n5,yew\n")
     with pytest.raises(DataError, match="holds classes that the sample has not: yew"):
-        asked(f"{tmp_path / 'a.csv'}:kind", f"{tmp_path / 'c.csv'}:kind")
+        load_both(f"{tmp_path / 'a.csv'}:kind", f"{tmp_path / 'c.csv'}:kind")
 
 
 def test_levels_of_a_frame_are_brought_into_the_order_of_the_sample():

@@ -42,7 +42,7 @@ def test_memory_is_some_blocks_however_many_numbers_there_are(kind, monkeypatch)
     assert many < few + 8 * (1 << 14)  # in memory it would be 2 MB more
 
 
-def test_a_full_temporary_folder_is_said_with_what_to_do(monkeypatch):
+def test_a_full_temporary_folder_is_an_error_with_a_remedy(monkeypatch):
     def full():
         raise OSError(28, "No space left on device")
 

@@ -61,6 +61,6 @@ def test_ties_and_scores_that_are_not_finite_are_errors():
         (lambda x: x[:, :2, None], r"makes \(2, 1\) of one example(.|\n)*nn\.Flatten"),
     ],
 )
-def test_other_outputs_are_told_what_to_be(function, words):
+def test_errors_name_the_outputs_that_are_needed(function, words):
     with pytest.raises(ModelError, match=words):
         next(logit_chunks(Returns(function), DATA))

@@ -262,7 +262,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
         ("a,y\n1e999,0\n", "", "example 1 has an infinite number in column 'a'"),
     ],
 )
-def test_what_is_left_open_is_said(tmp_path, text, target, message):
+def test_incomplete_tables_are_refused_with_a_remedy(tmp_path, text, target, message):
     with pytest.raises(DataError, match=message):
         load_sample(f"{write(tmp_path, text)}{target}")
 
@@ -380,7 +380,7 @@ COUNTED = ",y\n" + "".join(f"{row},{row % 2}\n" for row in range(12))
 @pytest.mark.parametrize(
     ("text", "words"), [(ROUNDED, "numbers beyond 2^53 in id"), (COUNTED, "column 1 numbers the rows")]
 )
-def test_what_the_numbers_hide_is_said(tmp_path, text, words):
+def test_remarks_on_row_numbers_and_on_numbers_beyond_float64(tmp_path, text, words):
     (remark,) = load_sample(str(write(tmp_path, text))).warnings
     assert words in remark
 

@@ -128,7 +128,7 @@ def cache_folder() -> Path:
 
 
 def find(known: KnownDataset, role: str, root: Path) -> tuple[Path, ...] | None:
-    """Look for the files of a split in its usual folder under ``root``, then in ``root`` itself."""
+    """Find the files of a split in the usual folders under ``root``."""
     for base in (root / known.folder, root / "raw", root):
         candidates = [
             [base / f"{name}{end}" for name in (file, file.replace("-idx", ".idx")) for end in ("", ".gz")]
@@ -146,7 +146,7 @@ def _places(known: KnownDataset, folder: Path | None) -> list[Path]:
 
 
 def locate(known: KnownDataset, role: str, folder: Path | None) -> tuple[Path, ...]:
-    """Find the files of a split, in the given folder or in the cache."""
+    """Find the files of a split in a folder or in the cache."""
     places = _places(known, folder)
     if files := next(filter(None, (find(known, role, place) for place in places)), None):
         return files
@@ -168,7 +168,7 @@ def locate_all(folder: Path | None = None) -> dict[str, str]:
 def read(
     known: KnownDataset, role: str, files: tuple[Path, ...]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Inputs ``(n, ...)`` and labels of a split, after the checksum of each file."""
+    """Inputs and labels of a split, after the checksum of each file."""
     contents = [_verify(known, file, path) for file, path in zip(known.files(role), files, strict=True)]
     if known.layout == "idx":
         x, y = (parse_idx(content, name=known.title) for content in contents)

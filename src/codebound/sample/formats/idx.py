@@ -1,4 +1,4 @@
-"""IDX files, plain or gzipped, and the bounded reading that every file format here goes through."""
+"""IDX files, and bounded reading of files of any format."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_exactly(stream: IO[bytes], size: int, *, name: str) -> bytearray:
 
 
 def read_whole(path: Path, *, limit: int = MAX_BYTES) -> bytearray:
-    """Read all bytes of a file, unpacked when its name ends in ``.gz``."""
+    """Read all bytes of a file, unpacked where it is gzipped."""
     content = bytearray()
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:

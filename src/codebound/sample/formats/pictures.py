@@ -1,4 +1,4 @@
-"""Folders of images as samples: every image becomes bytes by itself, and what is lost on the way is said."""
+"""Folders of images as samples: every image becomes bytes by itself, and remarks name the losses."""
 
 from __future__ import annotations
 
@@ -93,24 +93,24 @@ def read_image_folder(
             "it; the files of a known dataset keep their usual names."
         )
     named = ", ".join(f"{label} = {name}" for label, name in enumerate(names[:_NAMED_CLASSES]))
-    said = []
+    remarks = []
     if left_out:
         were = count_of(left_out, f"file in {folder} was", f"files in {folder} were")
-        said.append(
+        remarks.append(
             f"{were} left out: hidden, in no sub-folder, not named like an image, or links that lead nowhere "
             "or to folders"
         )
     images = [path for path, _ in files]
     sizes, are_grey, lost = _headers(images)
     if size is None and len(sizes) > 1:
-        said.append(
+        remarks.append(
             f"the images differ in size and were brought to {_USUAL[0]} x {_USUAL[1]} pixels, each by "
             f"itself; {folder}@64x64 takes another size"
         )
-    said += [f"{lost[each]} of {len(images)} images {what}" for each, what in _LOST.items() if lost[each]]
+    remarks += [f"{lost[each]} of {len(images)} images {what}" for each, what in _LOST.items() if lost[each]]
     is_grey = are_grey if channels is None else channels == 1
     if is_grey and not are_grey:
-        said.append("the images have colours, and are made grey as those of the sample are")
+        remarks.append("the images have colours, and are made grey as those of the sample are")
     return Sample(
         name=str(folder),
         role=role,
@@ -119,13 +119,13 @@ def read_image_folder(
         classes=len(names) if classes is None else classes,
         scaling=Scaling(divisor=255.0),
         source=f"image folder {folder}; classes {named}{', ...' if len(names) > _NAMED_CLASSES else ''}",
-        warnings=tuple(said),
+        warnings=tuple(remarks),
         class_names=tuple(names) if classes in (None, len(names)) else (),
     )
 
 
 def _images_in(folder: Path) -> tuple[list[Path], int]:
-    """The images in a folder and those under it, sorted by their paths, and how much was left out.
+    """Images under a folder, sorted by their paths, and the number of other files.
 
     A link to a folder is left out: it may lead back.
     """
@@ -140,7 +140,7 @@ def _images_in(folder: Path) -> tuple[list[Path], int]:
 
 
 def _headers(files: Sequence[Path]) -> tuple[set[tuple[int, int]], bool, Counter[str]]:
-    """Heights and widths, True if all are grey, and how many lose what, by the keys of ``_LOST``."""
+    """Heights and widths, True if all are grey, and counts of losses."""
     sizes: set[tuple[int, int]] = set()
     modes: set[str] = set()
     lost: Counter[str] = Counter()
@@ -191,7 +191,7 @@ def _decode(files: Sequence[Path], size: tuple[int, int], *, is_grey: bool) -> N
 
 
 def _of_8_bits(image: Image.Image) -> Image.Image:
-    """An image of 16 or more bits a pixel as one of 8: values divided by 256; floats as they are, cut off."""
+    """An image of 8 bits: deeper values divided by 256, floats cut off."""
     from PIL import Image
 
     if image.mode.startswith("I"):
@@ -204,7 +204,7 @@ def _of_8_bits(image: Image.Image) -> Image.Image:
 
 
 class _BoundedFile(BufferedReader):
-    """A file that is asked for no more bytes than it has: room would be made for all that one promises."""
+    """A file that reads no more bytes than it has, whatever it promises."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         left = max(0, os.fstat(self.fileno()).st_size - self.tell())

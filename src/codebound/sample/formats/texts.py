@@ -1,4 +1,4 @@
-"""Samples of texts for an encoder, from a table, a factory or memory."""
+"""Samples of texts, which an encoder reads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def load_texts(
 
 
 def _from_memory(given: Any, how: Reading) -> tuple[list[str], NDArray[Any], tuple[str, ...]]:
-    """Texts, labels and names of classes of a data frame or of a pair."""
+    """Texts, labels and classes of a data frame or a pair."""
     name = "texts in memory"
     if is_frame(given):
         return joined_texts(read_frame(given, name=name), None, how, name=name)
