@@ -15,7 +15,6 @@ from ..learn.dictionaries import FilterTable, tables
 from .operations import in_parts
 from .rounding import Layer, Rounded, filter_layer, gamma, lengths, local
 
-AT_ONCE = 1 << 20  # numbers in the images that are straightened at once
 STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # down and right: where an image is moved to
 SAFE = 1 - 1e-5  # covers the rounding of a standard deviation
 EPSILON = 1e-5  # added to the variance that a normalised convolution or a dictionary divides by
@@ -60,16 +59,6 @@ def straighten(x: Rounded) -> Rounded:
                 [0., 1., 0.],
                 [0., 1., 0.]], dtype=torch.float64)
     """
-    at_once = max(1, AT_ONCE // x.values[0].numel())
-    parts = [
-        _straighten_rows(Rounded(*part, is_relative=x.is_relative))
-        for part in zip(torch.split(x.values, at_once), torch.split(x.error, at_once), strict=True)
-    ]
-    return Rounded(torch.cat([part.values for part in parts]), torch.cat([part.error for part in parts]))
-
-
-def _straighten_rows(x: Rounded) -> Rounded:
-    """The rows of images read at the columns j + a (i - r); an image that is not finite is nowhere finite."""
     image = x.values
     width = image.shape[3]
     rows, columns = (torch.arange(side, dtype=image.dtype) for side in image.shape[2:])

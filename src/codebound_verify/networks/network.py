@@ -15,7 +15,7 @@ from ..header import Header
 from ..message import Bits
 from ..refusal import Lacking, Refused, quote
 from ..sample import Data, parts
-from ..stream import Stream, Words
+from ..stream import Stream
 from ..weights import same_tensors
 from .arithmetic import Decoder, Witness, grid
 from .chain import Chain, Layout, read_chain, read_stack
@@ -29,7 +29,6 @@ from .tensors import (
     Doubles,
     Floats,
     Recipe,
-    Shape,
     Static,
     as_matrix,
     read_inner,
@@ -46,67 +45,6 @@ SUBSPACE_LIMIT = 1 << 20
 START_WORK = 16  # what drawing the start of an element counts as
 Complete: TypeAlias = Callable[[str, Content | Static], Content]  # reads what stands in a block
 Making: TypeAlias = Callable[[Complete], Iterator[Doubles]]  # the numbers of each tensor in turn
-
-
-@dataclass(frozen=True)
-class Subspace:
-    """The fields before the integers: d, E, the step, whether the head starts at zero, and the seed."""
-
-    size: int
-    entries: int
-    step: float
-    has_zero_head: bool
-    seed: int
-
-    def values(self, q: Content, layout: Layout, *, has_base: bool) -> Iterator[Doubles]:
-        """The numbers of each tensor in turn; with a base nothing but the integers' part."""
-        matrices = [name for name, shape in layout if len(shape) > 1]
-        head = matrices[-1] if matrices and self.has_zero_head else None
-        first = 0
-        for name, shape in layout:
-            has_start = len(shape) > 1 and name != head and not has_base
-            yield self._tensor(q, shape, first, has_start=has_start)
-            first += math.prod(shape)
-
-    def _tensor(self, q: Content, shape: Shape, first: int, *, has_start: bool) -> Doubles:
-        """The tensor whose elements have the numbers from ``first`` on, some at a time."""
-        hashes, starts = Stream(self.seed, "hash"), Stream(self.seed, "start")
-        scale = 0.5 ** ((as_matrix(shape)[1].bit_length() - 1) // 2) if len(shape) > 1 else 1.0
-        found = np.empty(math.prod(shape))
-        for part in parts(found.size, TILE):
-            begin, count = first + part.start, part.stop - part.start
-            words = hashes.words(begin * self.entries, count * self.entries)
-            terms = q.data[self._places(words)] * np.where(words & np.uint64(1), -1, 1)
-            numbers: Doubles = terms.reshape(count, self.entries).sum(axis=1) * self.step
-            if has_start:
-                numbers += quarters(starts.words(begin, count)) / 4
-            found[part] = numbers * scale
-        return found
-
-    def _places(self, words: Words) -> Words:
-        """Indices of the integers that the outputs take."""
-        half = np.uint64(32)
-        return (words >> half) * np.uint64(self.size) >> half
-
-
-def read_subspace(decoder: Decoder, elements: int) -> Subspace:
-    """Everything before the integers, for a network of ``elements`` elements."""
-    size = decoder.size("the size d of a subspace", SUBSPACE_LIMIT)
-    entries = 1 << decoder.uniform(3)
-    decoder.work.spend((START_WORK + entries) * elements)
-    step = grid(decoder.exponent())
-    has_zero_head = bool(decoder.bit())
-    return Subspace(size, entries, step, has_zero_head, decoder.seed())
-
-
-def read_integers(decoder: Decoder, subspace: Subspace) -> Content | Static:
-    """The integers, or the table of the block in which they are."""
-    inner = read_inner(decoder, (subspace.size,))
-    if inner.exponent != 0:
-        raise Refused(
-            f"Message: the integers of a subspace have a step of exponent {inner.exponent}; it must be 0."
-        )
-    return inner
 
 
 @dataclass(frozen=True)
@@ -248,12 +186,36 @@ def _read_tensors(decoder: Decoder, layout: Layout) -> Making:
 
 
 def _read_subspace(decoder: Decoder, layout: Layout, *, has_base: bool) -> Making:
-    """Tensors that are all made of the same integers (8.8)."""
-    subspace = read_subspace(decoder, sum(math.prod(shape) for _, shape in layout))
+    """Tensors that are all made of the same integers (8.8); with a base they have no start."""
+    size = decoder.size("the size d of a subspace", SUBSPACE_LIMIT)
+    entries = 1 << decoder.uniform(3)
+    decoder.work.spend((START_WORK + entries) * sum(math.prod(shape) for _, shape in layout))
+    step, has_zero_head, seed = grid(decoder.exponent()), decoder.bit(), decoder.seed()
     decoder.note("subspace")
-    integers = read_integers(decoder, subspace)
+    integers = read_inner(decoder, (size,))
+    if integers.exponent != 0:
+        raise Refused(f"Message: the integers of a subspace have step {integers.exponent}; it must be 0.")
     decoder.note("integers")
-    return lambda complete: subspace.values(complete("integers", integers), layout, has_base=has_base)
+    hashes, starts = Stream(seed, "hash"), Stream(seed, "start")
+    head = [name for name, shape in layout if len(shape) > 1][-1:] if has_zero_head else []
+
+    def values(complete: Complete) -> Iterator[Doubles]:
+        q, first, half = complete("integers", integers).data, 0, np.uint64(32)
+        for name, shape in layout:
+            has_start = len(shape) > 1 and name not in head and not has_base
+            scale = 0.5 ** ((as_matrix(shape)[1].bit_length() - 1) // 2) if len(shape) > 1 else 1.0
+            found = np.empty(math.prod(shape))
+            for part in parts(found.size, TILE):
+                begin, count = first + part.start, part.stop - part.start
+                words = hashes.words(begin * entries, count * entries)
+                terms = q[(words >> half) * np.uint64(size) >> half] * np.where(words & np.uint64(1), -1, 1)
+                found[part] = terms.reshape(count, entries).sum(axis=1) * step
+                if has_start:
+                    found[part] += quarters(starts.words(begin, count)) / 4
+            first += found.size
+            yield found * scale
+
+    return values
 
 
 def _complete(
@@ -265,14 +227,6 @@ def _complete(
         return part if isinstance(part, Content) else blocks.read(part, name)
 
     return {
-        name: _round(name, numbers, shape, starts.get(name))
+        name: to_float32(numbers, shape, starts.get(name))
         for (name, shape), numbers in zip(layout, making(complete), strict=True)
     }
-
-
-def _round(name: str, numbers: Doubles, shape: Shape, base: NDArray[Any] | None) -> Floats:
-    """The float32 tensor of a name that numbers, added to its base, make."""
-    try:
-        return to_float32(numbers, shape, base)
-    except Refused as refused:
-        raise Refused(f"{refused} The tensor is {name}.") from None

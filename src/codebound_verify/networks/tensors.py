@@ -21,7 +21,7 @@ from .arithmetic import Context, Decoder, Flags, grid
 
 Floats: TypeAlias = NDArray[np.float32]
 Shape: TypeAlias = tuple[int, ...]
-Integers: TypeAlias = NDArray[np.signedinteger[Any]]  # as short as their limit allows
+Integers: TypeAlias = NDArray[np.signedinteger[Any]]
 Doubles: TypeAlias = NDArray[np.float64]
 
 SLOTS = 1 << 16  # sum of the frequencies of a static table
@@ -78,11 +78,6 @@ class Recipe:
     make: Callable[..., Doubles]
 
 
-def narrowest(limit: int) -> np.dtype[np.signedinteger[Any]]:
-    """The shortest type that has all integers up to a limit, of both signs."""
-    return np.dtype(np.int8 if limit < 1 << 7 else np.int16 if limit < 1 << 15 else np.int32)
-
-
 def as_matrix(shape: Shape) -> tuple[int, int]:
     """The rows and columns of a tensor."""
     rows = shape[0] if len(shape) > 1 else 1
@@ -131,7 +126,7 @@ def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:
     non_zero = Flags((1, columns, rows, 8)[kind])
     negative = Flags()
     magnitude = Context(limit)
-    result = np.zeros((rows, columns), narrowest(limit))
+    result = np.zeros((rows, columns), np.int32)
     nothing = [0] * columns
     above, above_at = nothing, -1
     for row in live_rows:
@@ -174,14 +169,14 @@ def _dense(decoder: Decoder, rows: int, columns: int) -> Content:
     exponent = decoder.exponent()
     limit = decoder.size("the largest element L", 1 << 20)
     values = (decoder.uniform(2 * limit + 1) - limit for _ in range(rows * columns))
-    return Content(np.fromiter(values, narrowest(limit), rows * columns), exponent, limit)
+    return Content(np.fromiter(values, np.int32, rows * columns), exponent, limit)
 
 
 def _enumerative(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 4."""
     exponent = decoder.exponent()
     limit = decoder.size("the largest element L", 1 << 20)
-    result = np.zeros(rows * columns, narrowest(limit))
+    result = np.zeros(rows * columns, np.int32)
     where, count = _mask(decoder, rows * columns)
     indices = (decoder.uniform(2 * limit) for _ in range(count))
     result[where] = np.fromiter((i - limit + (i >= limit) for i in indices), result.dtype, count)
@@ -324,7 +319,7 @@ class Blocks:
 
 def _slots(table: Static) -> tuple[Integers, NDArray[np.int64], NDArray[np.int64]]:
     """For each slot: the element, its frequency, and the place of the slot among its own."""
-    values = np.arange(-table.limit, table.limit + 1, dtype=narrowest(table.limit))
+    values = np.arange(-table.limit, table.limit + 1, dtype=np.int32)
     frequencies = np.asarray(table.frequencies, np.int64)
     below = np.repeat(np.cumsum(frequencies) - frequencies, frequencies)
     return np.repeat(values, frequencies), np.repeat(frequencies, frequencies), np.arange(SLOTS) - below
@@ -333,7 +328,7 @@ def _slots(table: Static) -> tuple[Integers, NDArray[np.int64], NDArray[np.int64
 def _side_by_side(table: Static, state: NDArray[np.int64], words: NDArray[np.uint16]) -> tuple[Integers, int]:
     """The elements of a block, a group of all lanes at a time, and the words that they take."""
     value_at, frequency_at, rest_at = _slots(table)
-    result, used = np.empty(table.count, narrowest(table.limit)), 0
+    result, used = np.empty(table.count, np.int32), 0
     whole, some = table.count - table.count % table.lanes, max(TILE // table.lanes, 1) * table.lanes
     ends = [*range(0, whole, some), whole, *([table.count] if whole < table.count else [])]
     for first, end in pairwise(ends):
