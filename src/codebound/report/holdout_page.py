@@ -14,11 +14,12 @@ import numpy as np
 from codebound.bounds.held_out import holdout
 from codebound.bounds.monitoring import Mixture
 from codebound.bounds.risk import HoldoutFacts, count_of, percent, rate
+from codebound.holdout.alarms import outcomes_of
 from codebound.holdout.sentences import describe_result, percent_down
 from codebound.report.templates import GROUPS, TICKS, chosen, place, render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _SHOWN = 12  # columns in the picture; the table has all
@@ -39,10 +40,10 @@ _ASSUMED = (
     ),
     (
         (
-            "Planned columns existed before any outcome was seen. Who made another column knew nothing of "
-            "these rows but the answers in the lines above it."
+            "Planned columns come from classifiers that were made and chosen without these rows; others were "
+            "made with nothing of them but what the seal tells and the answers above."
         ),
-        "Answers were repaired by hand after a look at the labels.",
+        "A model was trained on these rows. Answers were repaired by hand after a look at the labels.",
     ),
     ("Every answer belongs to the label in its row.", "A column was sorted, or rows were lost in one file."),
 )
@@ -59,8 +60,6 @@ def write_page(file: Path, page: Path) -> None:
 
 def lines_page(lines: Sequence[Mapping[str, Any]], *, name: str, head: str) -> str:
     """The page about all lines of a file that the second program accepted; head is the hash of the last."""
-    from codebound.report.holdout_page import watch_values
-
     first, *others = lines
     is_watch = first["kind"] == "watch"
     table = first["stream"] if is_watch else first["data"]
@@ -103,9 +102,11 @@ def _ledger(seal: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict
         "unit": "clusters" if seal["clusters"] else "rows",
         "ticks": TICKS,
         "pairs": [_pair_picture(line) for line in pairs],
-        "choices": [_choice_table(line) for line in choices],
-        "groups": list(_group_rows(seal, [*([best] if best else []), *pairs])),
-        "group_column": seal["groups"] and seal["groups"]["column"],
+        "tables": [
+            *([_look_table(seal, known)] if len(known) > _SHOWN else []),
+            *map(_choice_table, choices),
+            *(_group_table(seal, line) for line in (*([best] if best else []), *pairs) if line["groups"]),
+        ],
         "means": _means(looks, pairs, choices),
         "not_means": _not_means(seal),
         "assumed": list_assumed(seal),
@@ -183,47 +184,56 @@ def _pair_picture(line: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _table(title: str, caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Values of a table; the first column names the rows."""
+    return {"title": title, "caption": caption, "columns": columns, "rows": rows}
+
+
+def _look_table(seal: Mapping[str, Any], looks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    rows = [_look_row(seal, line) for line in sorted(looks, key=lambda each: each["result"]["bound"])]
+    cells = [(each["name"], each["value"], each["counted"], each["alone"]) for each in rows]
+    return _table("All columns", "", ("column", "at most", "counted", "as the only look"), cells)
+
+
 def _choice_table(line: Mapping[str, Any]) -> dict[str, Any]:
     result = line["result"]
     rows = [
-        {
-            "threshold": f"{threshold:g}",
-            "answered": answered,
-            "width": round(100.0 * answered / result["n"], 1) if result["n"] else 0.0,
-            "wrong": wrong,
-            "share": rate(wrong / answered) if answered else "",
-            "is_chosen": number == result["chosen"],
-        }
+        (
+            f"{threshold:g}{' (chosen)' if number == result['chosen'] else ''}",
+            f"{answered:,}",
+            f"{wrong:,}",
+            rate(wrong / answered) if answered else "",
+        )
         for number, (threshold, answered, wrong) in enumerate(
             zip(line["thresholds"], result["answered"], result["wrong"], strict=True)
         )
     ]
-    return {
-        "name": line["column"]["name"],
-        "scores": line["scores"]["name"],
-        "n": f"{result['n']:,}",
-        "risk": chosen(line["risk"]),
-        "rows": rows,
-    }
+    caption = (
+        f"Of {result['n']:,} those with {line['scores']['name']} of at least the threshold are answered."
+    )
+    columns = ("threshold", "answered", "wrong", "of these")
+    return _table(f"{line['column']['name']}: answer or abstain", caption, columns, rows)
 
 
-def _group_rows(seal: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """One table for each statement with groups, the worst group first."""
-    for line in lines:
-        if not line.get("groups"):
-            continue
-        results = zip(seal["groups"]["names"], line["groups"], strict=True)
-        if line["kind"] == "look":
-            rows = sorted(results, key=lambda row: -row[1]["bound"])
-            cells = [(each, percent(r["bound"]), f"{r['errors']:,} of {r['n']:,}") for each, r in rows]
-            title, columns = line["column"]["name"], ("at most", "counted")
-        else:
-            rows = sorted(results, key=lambda row: (row[1]["limit"] or 0.0, row[1]["shown"]))
-            cells = [
-                (each, _gain(r), f"{r['a_only']:,} against {r['b_only']:,} of {r['n']:,}") for each, r in rows
-            ]
-            title, columns = f"{line['a']['name']} minus {line['b']['name']}", ("gain", "counted")
-        yield {"title": title, "columns": columns, "rows": cells, "worst": cells[0][0]}
+def _group_table(seal: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
+    """The groups of a statement, the worst first."""
+    column, results = seal["groups"]["column"], zip(seal["groups"]["names"], line["groups"], strict=True)
+    if line["kind"] == "look":
+        rows = sorted(results, key=lambda row: -row[1]["bound"])
+        cells = [(each, percent(r["bound"]), f"{r['errors']:,} of {r['n']:,}") for each, r in rows]
+        title, head = line["column"]["name"], "at most"
+    else:
+        rows = sorted(results, key=lambda row: (row[1]["limit"] or 0.0, row[1]["shown"]))
+        cells = [
+            (each, _gain(r), f"{r['a_only']:,} against {r['b_only']:,} of {r['n']:,}") for each, r in rows
+        ]
+        title, head = f"{line['a']['name']} minus {line['b']['name']}", "gain"
+    return _table(f"Each {column}: {title}", _at_once(cells[0][0]), (column, head, "counted"), cells)
+
+
+def _at_once(worst: str) -> str:
+    said = f" The worst group is {worst}." if worst else ""
+    return f"All rows hold at once, with all other statements.{said}"
 
 
 def _gain(result: Mapping[str, Any]) -> str:
@@ -285,6 +295,10 @@ def _not_means(seal: Mapping[str, Any]) -> list[str]:
 _POINTS = 200  # of a curve
 _STREAM = (
     (
+        "Bound, level and loss were fixed before an outcome was seen; no other watch was thrown away.",
+        "A watch that had raised an alarm was started anew.",
+    ),
+    (
         "The labels are all that there are, or were chosen without regard to the outcome.",
         "Only complaints were labelled, or only answers that looked doubtful.",
     ),
@@ -303,8 +317,9 @@ def watch_values(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]])
     bound, alpha, certificate = first["bound"], first["alpha"], first["certificate"]
     alarm = batches[-1]["alarm"] if batches else None
     mixture = Mixture(bound=bound, alpha=alpha / 2 if first["groups"] else alpha)
-    curve = list(_curve(mixture, batches))
+    picture = _picture(mixture, batches, alarm) if batches else None
     labels, errors = mixture.labels, mixture.errors
+    names = first["groups"]["names"] if first["groups"] else ()
     limit = percent(mixture.upper_limit()) if labels else "none"
     said = chosen(bound)
     if not labels:
@@ -325,9 +340,16 @@ def watch_values(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]])
         "title": "watch",
         "subtitle": f"{count_of(labels, 'label', form=',')} from {first['date'][:10]} to "
         f"{(batches[-1] if batches else first)['date'][:10]}; bound {said}, alpha {alpha:g}",
-        "answers": [{"words": words, "is_shown": alarm is None}, *_group_answers(first, batches)],
+        "answers": [
+            {"words": words, "is_shown": alarm is None},
+            *(
+                {"words": f"Alarm for {name} at its label {each['alarm']:,}.", "is_shown": False}
+                for name, each in zip(names, batches[-1]["groups"] if names and batches else (), strict=False)
+                if each["alarm"] is not None
+            ),
+        ],
         "how_sure": chance,
-        "pictures": _pictures(curve, bound=bound, needed=1 / mixture.alpha, alarm=alarm) if labels else [],
+        "picture": picture,
         "numbers": [
             ("labels", f"{labels:,}", "in the order of the stream"),
             ("errors", f"{errors:,}", rate(errors / labels) if labels else ""),
@@ -342,8 +364,7 @@ def watch_values(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]])
                 f"if the error never changes: a statement of its own, level {mixture.alpha:g}",
             ),
         ],
-        "groups": list(_alarm_rows(first, batches)),
-        "group_column": first["groups"] and first["groups"]["column"],
+        "tables": [_alarm_table(first, batches)] if first["groups"] and batches else [],
         "means": [
             "You may look after every label, and stop or go on as you like: the level is for all looks.",
             f"An alarm says that the error exceeded {said} at some time: look at what changed.",
@@ -358,78 +379,40 @@ def watch_values(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]])
     }
 
 
-def _curve(
-    mixture: Mixture, batches: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[int, float, float, float]]:
-    """Labels, error of the last ones, upper limit and wealth (log10) along a stream; fills the mixture."""
-    outcomes = np.zeros(sum(each["labels"] for each in batches), dtype=np.int64)
-    before = 0
-    for each in batches:
-        outcomes[before + np.array(each["errors"], dtype=np.int64) - 1] = 1
-        before += each["labels"]
-    so_far = np.concatenate([[0], np.cumsum(outcomes)])
-    step = -(-max(1, len(outcomes)) // _POINTS)
-    window = max(100, len(outcomes) // 20)
-    for start in range(0, len(outcomes), step):
+def _picture(mixture: Mixture, batches: Sequence[Mapping[str, Any]], alarm: int | None) -> dict[str, Any]:
+    """Error and upper limit along a stream, which fills the mixture."""
+    outcomes = np.concatenate([outcomes_of(each) for each in batches])
+    end, so_far = len(outcomes), np.concatenate([[0], np.cumsum(outcomes)])
+    step, window = -(-end // _POINTS), max(100, end // 20)
+    recent, limits = [], []
+    for start in range(0, end, step):
         mixture.update(outcomes[start : start + step])
         seen = mixture.labels
         first = max(0, seen - window)
-        recent = float(so_far[seen] - so_far[first]) / (seen - first)
-        yield seen, recent, mixture.upper_limit(), mixture.log_wealth / math.log(10.0)
+        limits.append((seen, mixture.upper_limit()))
+        if seen >= min(100, end):
+            recent.append((seen, float(so_far[seen] - so_far[first]) / (seen - first)))
+    bound = mixture.bound
+    top = min(1.0, 1.15 * max(1.6 * bound, 1.2 * limits[-1][1], *(value for _, value in recent)))
 
-
-def _pictures(
-    curve: Sequence[tuple[int, float, float, float]], *, bound: float, needed: float, alarm: int | None
-) -> list[dict[str, Any]]:
-    """Error and upper limit along the stream, and the evidence for an alarm below."""
-    end = curve[-1][0]
-    recent = [(seen, value) for seen, value, _, _ in curve if seen >= min(100, end)]
-    top = min(1.0, 1.15 * max(1.6 * bound, 1.2 * curve[-1][2], *(value for _, value in recent)))
-    room = math.log10(needed)
-    low, high = min(-1.0, *(wealth for *_, wealth in curve)), 1.25 * room
-    across = [(f"{each:,.0f}", round(100.0 * each / end, 2)) for each in _marks(end)]
-    at_alarm = None if alarm is None else round(100.0 * alarm / end, 2)
-
-    def line(values: Sequence[tuple[int, float]], bottom: float, top: float) -> str:
+    def line(values: Sequence[tuple[int, float]]) -> str:
         return " ".join(
-            f"{100.0 * seen / end:.2f},{100.0 - 100.0 * (max(value, bottom) - bottom) / (top - bottom):.2f}"
-            for seen, value in values
+            f"{100.0 * seen / end:.2f},{100.0 - 100.0 * value / top:.2f}" for seen, value in values
         )
 
-    return [
-        {
-            "title": "Error along the stream",
-            "lines": [
-                ("limit", line([(seen, limit) for seen, _, limit, _ in curve], 0.0, top)),
-                ("recent", line(recent, 0.0, top)),
-            ],
-            "level": round(100.0 - 100.0 * bound / top, 2),
-            "up": [(f"{100 * each:g} %", round(100.0 * each / top, 2)) for each in _marks(top)],
-            "across": across,
-            "alarm": at_alarm,
-            "legend": [
-                ("limit", "upper limit, if the error is the same all the time"),
-                ("recent", f"error of the last {max(100, end // 20):,} labels"),
-                ("level", f"bound, {chosen(bound)}"),
-            ],
-        },
-        {
-            "title": f"Evidence that the error exceeded {chosen(bound)}",
-            "lines": [("recent", line([(seen, wealth) for seen, *_, wealth in curve], low, high))],
-            "level": round(100.0 - 100.0 * (room - low) / (high - low), 2),
-            "up": [
-                (f"{10.0**each:g}", round(100.0 * (each - low) / (high - low), 2))
-                for each in range(math.ceil(low), math.floor(high) + 1)
-                if each % max(1, round((high - low) / 5)) == 0
-            ],
-            "across": across,
-            "alarm": at_alarm,
-            "legend": [
-                ("recent", "wealth of a bet against the bound, starting with 1"),
-                ("level", f"alarm at {needed:g}"),
-            ],
-        },
-    ]
+    return {
+        "title": "Error along the stream",
+        "lines": [("limit", line(limits)), ("recent", line(recent))],
+        "level": round(100.0 - 100.0 * bound / top, 2),
+        "up": [(f"{100 * each:g} %", round(100.0 * each / top, 2)) for each in _marks(top)],
+        "across": [(f"{each:,.0f}", round(100.0 * each / end, 2)) for each in _marks(end)],
+        "alarm": None if alarm is None else round(100.0 * alarm / end, 2),
+        "legend": [
+            ("limit", "upper limit, if the error is the same all the time"),
+            ("recent", f"error of the last {window:,} labels"),
+            ("level", f"bound, {chosen(bound)}"),
+        ],
+    }
 
 
 def _marks(end: float) -> list[float]:
@@ -444,21 +427,8 @@ def _marks(end: float) -> list[float]:
     return [round(each * step, 12) for each in range(int(end / step + 1e-9) + 1)]
 
 
-def _group_answers(
-    first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    """An answer for each group with an alarm."""
-    if first["groups"] and batches:
-        for name, each in zip(first["groups"]["names"], batches[-1]["groups"], strict=True):
-            if each["alarm"] is not None:
-                words = f"Alarm for {name} at its label {each['alarm']:,}."
-                yield {"words": words, "is_shown": False}
-
-
-def _alarm_rows(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _alarm_table(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One row for each group, those with an alarm first."""
-    if not (first["groups"] and batches):
-        return
     rows = []
     for number, name in enumerate(first["groups"]["names"]):
         parts = [each["groups"][number] for each in batches]
@@ -467,9 +437,7 @@ def _alarm_rows(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) 
         said = "none" if alarm is None else f"label {alarm:,} of the group"
         rows.append((alarm is None, name, said, f"{errors:,} of {labels:,}"))
     rows.sort(key=lambda row: row[:2])
-    yield {
-        "title": "Groups",
-        "columns": ("alarm", "errors"),
-        "rows": [row[1:] for row in rows],
-        "worst": "" if rows[0][0] else rows[0][1],
-    }
+    column, worst = first["groups"]["column"], "" if rows[0][0] else rows[0][1]
+    return _table(
+        f"Each {column}: alarms", _at_once(worst), (column, "alarm", "errors"), [row[1:] for row in rows]
+    )
