@@ -330,7 +330,7 @@ def test_bad_input_is_one_message_and_an_exit_code(name, workspace, codebound):
 
 EXPORT = ("--to", "safetensors", "--out")
 BAD_FILES = {
-    "show: absent": (("show", "absent.cbound"), 1, "cannot be read"),
+    "show: absent": (("show", "absent.cbound"), 2, "does not exist"),
     "show: no certificate": (("show", "sample.npz"), 1, "no certificate"),
     "export: absent": (("export", "absent.cbound", *EXPORT, "g.safetensors"), 1, "cannot be read"),
     "export: a folder": (("export", ".", *EXPORT, "g.safetensors"), 1, "cannot be read"),
@@ -415,6 +415,6 @@ def test_an_interrupted_command_says_so(monkeypatch, codebound):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("codebound.certificate.file.Certificate.load", interrupted)
-    code, _, err = codebound("show", "g.cbound")
+    code, _, err = codebound("show", ".")
     assert code == 130
     assert err.endswith("Interrupted.\n")

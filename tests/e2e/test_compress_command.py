@@ -227,7 +227,7 @@ BAD = {
     "a factory of unknown input": (("--model", "some_nets:bare"), 2, "input_shape"),
     "a shape that is none": (("--input-shape", "wide"), 2, "input_shape"),
     "a shape beside data": (("--data", "digits", "--input-shape", "1x8x8"), 2, "leave these out"),
-    "absent weights": (("--network", "absent.safetensors"), 1, "absent.safetensors"),
+    "absent weights": (("--network", "absent.safetensors"), 2, "absent.safetensors"),
     "absent data": (("--data", "absent.npz"), 1, "absent.npz"),
     "no examples": (("--data", "digits", "--examples", "0"), 2, "--examples"),
     "no convolution": (

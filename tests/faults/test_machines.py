@@ -190,7 +190,7 @@ def test_a_clock_that_jumps_changes_nothing(sample, codebound, monkeypatch):
 
 
 def test_a_sample_that_changes_is_kept_as_it_was_read(sample, codebound, monkeypatch):
-    from codebound.cli import actions as commands
+    import codebound.certification as commands
 
     def change(*arguments, **options):
         found = certify(*arguments, **options)

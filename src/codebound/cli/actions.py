@@ -13,23 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codebound.certificate.verification import CERTIFICATE
-from codebound.certification import certify
-from codebound.known.encoder import load_encoder, load_table
-from codebound.known.learners import load_learner, load_object
-from codebound.known.provenance import MAX_WORDS, Pretrained
-from codebound.known.score_tables import ScoreTable
+from codebound.bounds.risk import check_delta
+from codebound.methods.search import find_method
 from codebound.request import Claim, Known, Run
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import reader
 from codebound.run.files import new_folder
 from codebound.run.progress import NOBODY, Listener, Progress, silent
-from codebound.run.tensor_files import load_weights, state_sha256, state_tensors
 from codebound.sample.arrays import read_npy
 from codebound.sample.caveats import remarks
 from codebound.sample.dataset import reading_options
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_sample, split
+from codebound.sample.order import Design
+from codebound.sample.questions import parse_question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,6 +34,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.known.encoder import Encoder
+    from codebound.known.provenance import Pretrained
+    from codebound.known.score_tables import ScoreTable
     from codebound.report.folder import Result, Saved
     from codebound.run.job import Engine
     from codebound.sample.dataset import Sample
@@ -50,13 +49,19 @@ def certify_from_options(
     listener: Listener = NOBODY,
 ) -> Saved:
     """Certifies a classifier and saves all that belongs to its certificate in a new folder."""
-    encoder = (
-        None if options["encoder"] is None else load_encoder(options["encoder"], device=options["device"])
-    )
+    _check(options, out)
+    encoder = None
+    if options["encoder"] is not None:
+        from codebound.known.encoder import load_encoder
+
+        encoder = load_encoder(options["encoder"], device=options["device"])
     with listener.bar("encode") if encoder is not None else nullcontext(silent) as progress:
         sample, test_set = load_samples(options, encoder=encoder, progress=progress)
     for warning in remarks(sample, delta=options["delta"]):
         listener.note(f"Warning: {warning}.")
+    from codebound.certification import certify  # which loads torch: what is wrong so far is said before
+    from codebound.known.learners import load_learner
+
     learner = None if options["learner"] is None else load_learner(options["learner"], options["seed"])
     helper = _load_helper(options, sample)
     network, base = _load_networks(options, sample, encoder)
@@ -92,13 +97,31 @@ def certify_from_options(
         )
 
 
+def _check(options: Mapping[str, Any], out: Path | None) -> None:
+    """Refuse options that are wrong whatever the sample is; this loads no torch."""
+    check_delta(options["delta"])
+    if options["method"] != "auto":
+        find_method(options["method"])
+    parse_question(options["loss"], options["on"])
+    Design("rows" if options["clusters"] else options["order"], options["copies"])
+    Claim(assurance=options["assurance"])
+    Known(share=options["share"])
+    Run(effort=options["effort"], minutes=options["minutes"])
+    files = [options[name] for name in ("weights", "base", "clusters", "groups")] + (options["scores"] or [])
+    for path in files:
+        if path is not None and not path.exists():
+            raise UsageError(f"there is no file {path}.")
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out} exists already; results are never overwritten. Choose another folder.")
+    if options["model"] is None and (options["weights"] is not None or options["base"] is not None):
+        raise UsageError("weights and base belong to an architecture: give it with --model.")
+
+
 def _load_networks(
     options: Mapping[str, Any], sample: Sample, encoder: Encoder | None
 ) -> tuple[nn.Module | None, Pretrained | None]:
     """The network and its base, from model, weights, base, says and class_names."""
     model, weights = options["model"], options["weights"]
-    if model is None and (weights is not None or options["base"] is not None):
-        raise UsageError("weights and base belong to a model: give the model.")
     if options["class_names"] is not None:
         if model is not None or encoder is None:
             raise UsageError("class names make a network of their own, behind an encoder of texts.")
@@ -106,6 +129,8 @@ def _load_networks(
         return base.network, base
     if model is None:
         return None, None
+    from codebound.run.tensor_files import state_sha256, state_tensors
+
     network: nn.Module = reader("networks")(model, sample, weights)
     if options["base"] is None:
         return network, None
@@ -122,6 +147,9 @@ def _load_networks(
 
 def _load_scores(options: Mapping[str, Any], sample: Sample) -> tuple[tuple[ScoreTable, ...], float | None]:
     """Declared tables; where nothing learns from a share here, they were made of it."""
+    from codebound.known.score_tables import ScoreTable
+    from codebound.run.tensor_files import load_weights
+
     files, share = options["scores"] or [], options["share"]
     if options["says"] is not None and not files and options["base"] is None:
         raise UsageError("says describes a base or scores: give one of them.")
@@ -171,6 +199,8 @@ def save_or_rescue(found: Result, folder: Path, **where: Any) -> Saved:
     try:
         return found.save_to(folder, **where)
     except CodeboundError as error:
+        from codebound.certificate.verification import CERTIFICATE
+
         with suppress(CodeboundError, OSError):
             kept = found.save(Path(tempfile.mkdtemp(prefix="codebound-")) / CERTIFICATE)
             error.args = (f"{error} What was found is not lost: the certificate is in {kept}.",)
@@ -187,6 +217,9 @@ def _load_helper(options: Mapping[str, Any], sample: Sample) -> Callable[[Sample
     helper = options["helper"]
     if helper is None:
         return None
+    from codebound.known.learners import load_object
+    from codebound.known.provenance import MAX_WORDS, Pretrained
+
     if ":" in helper and not Path(helper).exists():
         found: Callable[[Sample], Any] = load_object(helper, "helper")
         return found
@@ -265,4 +298,6 @@ def _load(
 ) -> Sample:
     if encoder is None:
         return load_sample(spec, role=role, folder=folder, **({} if like is None else reading_options(like)))
+    from codebound.known.encoder import load_table
+
     return load_table(encoder, spec, role=role, folder=folder, like=like, progress=progress)

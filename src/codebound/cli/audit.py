@@ -124,11 +124,12 @@ def rescore(
     """
     from dataclasses import asdict
 
+    options = dict(locals())
+    if (learner is None) == (weights is None) or (weights is None) != (model is None):
+        raise UsageError("give --learner, or --network with the --model that it is of.")
     from codebound.audit.rescoring import rescore_from_options
 
-    if (learner is None) == (weights is None) or (weights is None) != (model is None):
-        raise UsageError("give the learner, or a network with the model that it is of.")
-    found = rescore_from_options(dict(locals()))
+    found = rescore_from_options(options)
     emit(asdict(found), output, [tabulate(("what", "value"), list(asdict(found).items()))])
     if output is Format.table:
         note(found.sentence)

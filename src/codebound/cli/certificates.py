@@ -43,7 +43,10 @@ class ExportFormat(str, Enum):
 
 def export(
     source: Annotated[
-        Path, typer.Argument(help="A folder that `codebound certify` wrote, or a ledger of `holdout`.")
+        Path,
+        typer.Argument(
+            help="A folder that `codebound certify` wrote, or a ledger of `holdout`.", exists=True
+        ),
     ],
     to: Annotated[
         ExportFormat,
@@ -98,11 +101,11 @@ def _export_network(
     note(f"{g.sentence}\nWritten to {out}.")
 
 
-def show(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:
+def show(file: opt.CertificateFolder, output: opt.Output = Format.table) -> None:
     """Print the claim, where the bits went, and what is declared; checks nothing (see verify)."""
     from codebound.certificate.file import Certificate
 
-    certificate = Certificate.load(file)
+    certificate = Certificate.load(file / "certificate.cbound" if file.is_dir() else file)
     record = asdict(certificate)
     del record["bits"], record["witness"]
     record["counts"] = [asdict(each) for each in certificate.counts]

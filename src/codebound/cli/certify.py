@@ -59,10 +59,10 @@ def command(
     Example: codebound certify digits --holdout 0.2
     """
     options = dict(locals())
-    from codebound.cli.actions import certify_from_options
-
     for table in opt.KEYS:
         options |= opt.read_keys(table, options.pop(table))
+    from codebound.cli.actions import certify_from_options
+
     with start_engine(options["engine"], options["workers"], options["address"]) as counters:
         saved = certify_from_options(options, out=out, engine=counters, listener=listener(quiet=quiet))
     print_result(saved, output, quiet=quiet, verbose=verbose)

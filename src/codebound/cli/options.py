@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -23,9 +24,21 @@ RUN = "Run and results"
 PARALLEL = "In parallel"
 
 
-def option(help: str, panel: str | None = None, *names: str) -> Any:
+def option(help: str, panel: str | None = None, *names: str, **given: Any) -> Any:
     """An option of a verb, on a panel of its help page; the name of the parameter is its usual name."""
-    return typer.Option(*names, help=help, rich_help_panel=panel)
+    return typer.Option(*names, help=help, rich_help_panel=panel, **given)
+
+
+def _require_source(spec: str | None) -> str | None:
+    """Refuse a sample that is nowhere, before torch is loaded."""
+    from codebound.sample.formats.catalogue import KNOWN
+    from codebound.sample.load import load_sample
+
+    if spec is not None and spec.lower() not in KNOWN:
+        path = Path(re.split("[:@]", spec)[0]).expanduser()
+        if not path.exists() and (path.suffix or ":" not in spec):
+            load_sample(spec)  # which says what it is not
+    return spec
 
 
 class SplitRole(str, Enum):
@@ -41,9 +54,9 @@ _DATA = "The sample: name, .npz file, table.csv:LABELS, image folder, or package
 
 Model = Annotated[str, option(_MODEL)]
 SomeModel = Annotated[str | None, option(f"Architecture of the network. {_MODEL}")]
-Data = Annotated[str, option(_DATA)]
+Data = Annotated[str, option(_DATA, callback=_require_source)]
 DataArgument = Annotated[str, typer.Argument(help=_DATA, show_default=False)]
-Weights = Annotated[Path | None, option(_WEIGHTS, None, "--network")]
+Weights = Annotated[Path | None, option(_WEIGHTS, None, "--network", exists=True)]
 Role = Annotated[SplitRole, option("Which split of a named dataset.")]
 DataFolder = Annotated[Path | None, option("Folder that holds the named dataset.")]
 Test = Annotated[
@@ -63,15 +76,15 @@ AllowCopies = Annotated[
     bool,
     option("Declare copies, more than one example in a hundred, to be independent draws that are equal."),
 ]
-CertificateFile = Annotated[Path, typer.Argument(help="The certificate (.cbound).")]
 CertificateFolder = Annotated[
-    Path, typer.Argument(help="The folder that certify wrote, or the certificate in it.")
+    Path, typer.Argument(help="The folder that certify wrote, or the certificate in it.", exists=True)
 ]
 BaseBeside = Annotated[
-    Path | None, option("Safetensors file of the base, if it is not beside the certificate.")
+    Path | None, option("Safetensors file of the base, if it is not beside the certificate.", exists=True)
 ]
 WeightsBeside = Annotated[
-    Path | None, option("The file g.safetensors, if it is needed and not beside the certificate.")
+    Path | None,
+    option("The file g.safetensors, if it is needed and not beside the certificate.", exists=True),
 ]
 _TABLE = option("The .npz file to write; it must not exist.")
 NewTable = Annotated[Path, _TABLE]

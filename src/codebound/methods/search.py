@@ -10,13 +10,19 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from codebound.bounds.risk import count_of, percent
 from codebound.request import NO_NETWORK, Effort
-from codebound.run.errors import CertificateError, FormatError, ModelError, RefusedError, UsageError
+from codebound.run.errors import (
+    CertificateError,
+    FormatError,
+    ModelError,
+    RefusedError,
+    UsageError,
+    did_you_mean,
+)
 from codebound.run.extensions import find_extensions, form_of, import_named, resolve
 from codebound.run.progress import Progress, silent
 from codebound.sample.counting import Term
@@ -104,8 +110,7 @@ def find_method(name: str) -> Method:
             return Method(name, import_named(name), is_own=True)
         except (ImportError, AttributeError, ValueError) as error:
             raise UsageError(f"no method {name}: {error}. Give package.module:function.") from error
-    near = get_close_matches(str(name), ("auto", *known), n=1)
-    meant = f" Did you mean {near[0]}?" if near else ""
+    meant = did_you_mean(str(name), ("auto", *known))
     raise UsageError(
         f"unknown method {name!r}.{meant} Known: auto, {', '.join(known)}.{find_extensions().advice}"
     )

@@ -6,10 +6,22 @@ Refusals and vacuous bounds are results, not exceptions.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The name that was perhaps meant, as a question with a space before it; empty if none is near.
+
+    Example:
+        >>> did_you_mean("pick", ("auto", "picks"))
+        " Did you mean 'picks'?"
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 class CodeboundError(Exception):

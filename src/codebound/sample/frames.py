@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound.run.errors import DataError
+from codebound.run.errors import DataError, did_you_mean
 from codebound.sample.arrays import from_arrays
 from codebound.sample.columns import (
     MISSING,
@@ -297,6 +296,4 @@ def _find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
         )
     if wanted:
         raise DataError(f"{name} has more than one column {target!r}. Rename all but one. Columns: {shown}.")
-    close = get_close_matches(target, names, n=1)
-    meant = f" Did you mean {close[0]!r}?" if close else ""
-    raise DataError(f"{name} has no column {target!r}.{meant} Columns: {shown}.")
+    raise DataError(f"{name} has no column {target!r}.{did_you_mean(target, names)} Columns: {shown}.")

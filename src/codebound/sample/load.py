@@ -6,7 +6,6 @@ import gzip
 import math
 import re
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -16,7 +15,7 @@ from zipfile import is_zipfile
 import numpy as np
 
 from codebound.bounds.risk import count_of
-from codebound.run.errors import CodeboundError, DataError, UsageError
+from codebound.run.errors import CodeboundError, DataError, UsageError, did_you_mean
 from codebound.run.extensions import LazyModule, import_named
 from codebound.sample.arrays import from_arrays, read_arrays
 from codebound.sample.columns import Title, text_cells
@@ -113,10 +112,9 @@ def _load(spec: object, folder: Path | None, how: Reading) -> Sample:
         raise DataError(f"{spec} does not exist.")
     if _FACTORY.fullmatch(spec):
         return _call_maker(spec, how)
-    close = get_close_matches(spec.lower(), KNOWN, n=1)
     raise DataError(
         f"no dataset {spec!r}: neither a known name ({', '.join(KNOWN)}), nor an existing .npz file, "
-        f"table or folder, nor package.module:factory.{f' Did you mean {close[0]!r}?' if close else ''}"
+        f"table or folder, nor package.module:factory.{did_you_mean(spec.lower(), KNOWN)}"
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, astuple, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from codebound.run.errors import DataError, FormatError, UsageError
+from codebound.run.errors import DataError, FormatError, UsageError, did_you_mean
 from codebound.run.extensions import LazyModule
 
 if TYPE_CHECKING:
@@ -352,7 +352,7 @@ def parse_loss(text: str, *, classes: int | None = None) -> Loss:
         or len(words) != len(known.spelling)
         or not all(map(re.fullmatch, known.spelling, words))
     ):
-        raise UsageError(f"unknown loss {text!r:.80}. Known: {_MEANINGS}.")
+        raise UsageError(f"unknown loss {text!r:.80}.{did_you_mean(kind, LOSSES)} Known: {_MEANINGS}.")
     loss = known(
         *(int(word) if like is _NUMBER else word for like, word in zip(known.spelling, words, strict=True))
     )

@@ -47,7 +47,10 @@ class Design:
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS or self.copies not in COPIES:
-            raise UsageError(f"orders are {ORDERS}, copies {COPIES}. Got {self.order!r}, {self.copies!r}.")
+            raise UsageError(
+                f"the order is one of {', '.join(ORDERS)}, and copies are one of {', '.join(COPIES)}. Got "
+                f"{self.order!r}, {self.copies!r}."
+            )
         if (self.clusters is not None) != (self.order == "clusters"):
             raise UsageError("give the cluster of each row with the order 'clusters', and with no other.")
         if self.clusters is not None and self.copies != "independent":

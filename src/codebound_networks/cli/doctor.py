@@ -36,11 +36,11 @@ def command(
     output: opt.Output = Format.table,
 ) -> None:
     """Report versions, device, data found and extras; with --model, check a network tensor by tensor."""
+    if model is None and (weights is not None or input_shape is not None or strict):
+        raise UsageError("--network, --input-shape and --strict check a network: give --model too.")
     from codebound_networks.cli.diagnosis import describe_installation, examine
 
     if model is None:
-        if weights is not None or input_shape is not None or strict:
-            raise UsageError("--network, --input-shape and --strict check a network: give --model too.")
         emit_rows(tabulate(("what", "found", "note"), describe_installation()).rows, output)
         return
     found = examine(model, weights=weights, input_shape=input_shape, classes=classes, strict=strict)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from codebound.known.provenance import Origin, remember
-from codebound.run.errors import ModelError, UsageError
+from codebound.run.errors import ModelError, UsageError, did_you_mean
 from codebound.run.extensions import current_directory_importable
 from codebound.run.tensor_files import dtype_name, read_weights, require_finite, some
 from codebound_networks.views.rebuild import forbidden_entries, tensors_of, unwrap
@@ -58,8 +58,9 @@ def load_model(
     elif colon and _is_importable(name) and all(part.isidentifier() for part in tail.split(".")):
         model = _call_factory(spec, input_shape=input_shape, classes=classes, seed=seed)
     else:
+        meant = did_you_mean(name, ZOO)
         raise UsageError(
-            f"unknown model {spec!r}. Give a name ({', '.join(ZOO)}), with options such as "
+            f"unknown model {spec!r}.{meant} Give a name ({', '.join(ZOO)}), with options such as "
             "mlp:depth=5,width=784, or a function that returns a network as package.module:function."
         )
     if weights is not None:

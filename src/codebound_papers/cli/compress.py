@@ -11,7 +11,7 @@ from codebound.cli.console import Format, cell, emit, listener, note, print_tabl
 from codebound.cli.options import option
 from codebound.report.templates import Table, tabulate
 from codebound_papers.cli import options as own
-from codebound_papers.compress.catalogue import COMPRESSORS
+from codebound_papers.compress.catalogue import COMPRESSORS, find_compressor
 
 _METHODS = f"{', '.join(COMPRESSORS)}; see --list."
 _SET = """An option of the method, such as --set density=0.2; may be repeated. Without any, and with --data,
@@ -68,6 +68,7 @@ def command(
     Example: codebound compress --model mlp --network runs/w/model.safetensors --method naive --data digits
     """
     values = dict(locals())
+    find_compressor(method)
     from codebound_papers.compress.compression import compress_from_options
 
     record = compress_from_options(values, out=out, listener=listener(quiet=quiet))

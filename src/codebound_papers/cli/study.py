@@ -1,5 +1,6 @@
 """``codebound study``: each of the three papers as a system, on a network of yours or on a small one."""
 
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import option
-from codebound.run.errors import UsageError
+from codebound.run.errors import UsageError, did_you_mean
 from codebound_papers.cli import options as own
 
 _GUHA, _ARORA = "guha23: pruning and sketching", "arora18: noise stability"
@@ -68,16 +69,12 @@ def command(
     Example: codebound study guha23 --data digits
     """
     options = dict(locals())
-    from dataclasses import replace
-
-    from codebound.run.extensions import resolve
-    from codebound.run.files import new_folder
-    from codebound_papers.study.subjects import DEFAULT, subject
-
     if weights is not None and model is None:
         raise UsageError("weights belong to an architecture: give it too (model).")
     if paper not in _OF_THE_PAPER:
-        raise UsageError(f"the papers are {', '.join(_OF_THE_PAPER)}. Got {paper!r}.")
+        raise UsageError(
+            f"the papers are {', '.join(_OF_THE_PAPER)}. Got {paper!r}.{did_you_mean(paper, _OF_THE_PAPER)}"
+        )
     own_options = _OF_THE_PAPER[paper]
     for name, default in ((each.name, each.default) for each in signature(command).parameters.values()):
         is_foreign = name not in own_options and any(name in others for others in _OF_THE_PAPER.values())
@@ -87,6 +84,10 @@ def command(
     chosen = {name: options[name] for name in own_options}
     if "widths" in chosen:
         chosen["widths"] = _numbers(widths)
+    from codebound.run.extensions import resolve
+    from codebound.run.files import new_folder
+    from codebound_papers.study.subjects import DEFAULT, subject
+
     hear = listener(quiet=quiet)
     with new_folder(out, "study") as folder, hear.bar(f"study {paper}") as progress:
         about = subject(model or DEFAULT, data, test, **given, progress=progress)

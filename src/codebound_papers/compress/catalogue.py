@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.run.errors import UsageError
+from codebound.run.errors import UsageError, did_you_mean
 from codebound.run.extensions import resolve
 
 if TYPE_CHECKING:
@@ -81,5 +81,6 @@ COMPRESSORS = {
 def find_compressor(name: str) -> Entry:
     """The entry of that name; refuses an unknown one."""
     if name not in COMPRESSORS:
-        raise UsageError(f"unknown method {name!r}. Known: {', '.join(COMPRESSORS)}.")
+        meant = did_you_mean(name, COMPRESSORS)
+        raise UsageError(f"unknown method {name!r}.{meant} Known: {', '.join(COMPRESSORS)}.")
     return COMPRESSORS[name]

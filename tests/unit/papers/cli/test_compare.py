@@ -151,7 +151,7 @@ def test_over_epochs_goes_on_where_it_was(command, compare, folder, tmp_path):
 BAD = {
     "an unknown model": (("--model", "lenet7"), 2, "unknown model"),
     "a network of other inputs": (("--model", "compared_nets:wide"), 1, "inputs"),
-    "absent weights": (("--network", "absent.safetensors"), 1, "absent.safetensors"),
+    "absent weights": (("--network", "absent.safetensors"), 2, "absent.safetensors"),
     "absent initial weights": (("--initial", "absent.safetensors"), 1, "absent.safetensors"),
     "absent data": (("--data", "absent.npz"), 1, "absent.npz"),
     "an absent certificate": (("--certificate", "absent.cbound"), 1, "absent.cbound"),
