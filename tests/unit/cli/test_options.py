@@ -18,7 +18,6 @@ from codebound.run.extensions import find_extensions, resolve
 VERBS = ("demo", "train", "certify", "export", "show", "bound", "doctor")
 SHARED = {
     "data_folder": options.DataFolder,
-    "base_says": options.BaseSays,
     "output": options.Output,
     "quiet": options.Quiet,
     "workers": options.Workers,
