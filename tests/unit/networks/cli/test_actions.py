@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from worlds.samples import cloud_arrays
 
-from codebound.run.errors import UsageError
 from codebound.run.files import content_key
-from codebound_networks.cli.actions import few_bits_from_options, train_from_options
+from codebound_networks.cli.actions import train_from_options
 from codebound_networks.cli.train import command
 from codebound_networks.train import runs
 
@@ -29,8 +28,3 @@ def test_a_run_is_named_by_the_key_of_all_that_determines_it(asked):
     assert folder == Path("runs") / f"linear-sample-npz-{content_key(run)[:10]}"
     assert train_from_options(asked)["out"] == str(folder)  # finished before
     assert train_from_options(asked | {"seed": 1})["out"] != str(folder)
-
-
-def test_a_base_without_an_architecture_is_refused_before_data_are_read(asked):
-    with pytest.raises(UsageError, match=r"give it too \(arch\)"):
-        few_bits_from_options(asked | {"arch": None, "base": Path("b.safetensors"), "data": "nothing.npz"})
