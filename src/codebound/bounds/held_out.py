@@ -44,12 +44,9 @@ def holdout(facts: HoldoutFacts) -> RiskBound:
         >>> round(holdout(HoldoutFacts(errors=215, n=10_000, delta=0.05)).value, 6)
         0.024042
     """
-    counts = OccamFacts(
-        errors=facts.errors, n=facts.n, code_bits=0.0, delta=facts.delta, classes=facts.classes
-    )
     return RiskBound(
         ref="C-11",
-        value=occam_binomial(counts).value,
+        value=binomial_inverse_upper(facts.errors, facts.n, math.log(facts.delta) * (1.0 + 1e-15)),
         delta=facts.delta,
         subject=facts.subject,
         facts=facts,

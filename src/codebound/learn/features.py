@@ -75,9 +75,19 @@ class AbstractFeatures(ABC):
         """Whole numbers in float64 that vectors are made of, for few inputs."""
 
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Vectors of integers in float32, one a row."""
-        found = (self.numbers(part, tensors) for part in chunks(x, self._chunk(x)))
-        return torch.cat([_scale_to_length(part, tensors) for part in found])
+        """Vectors of integers in float32, one a row: weighted, brought to the common length, and rounded."""
+        found = []
+        for part in chunks(x, self._chunk(x)):
+            numbers = self.numbers(part, tensors)
+            if "centre" in tensors:
+                numbers = numbers - tensors["centre"]
+            if "weights" in tensors:
+                numbers = numbers * tensors["weights"]
+            squares = numbers.square().sum(1, keepdim=True)
+            length = LARGEST - math.ceil(math.sqrt(numbers.shape[1]) / 2.0)
+            scaled = numbers.mul(float(length)).div_(squares.sqrt_())
+            found.append(scaled.nan_to_num_(0.0).round_().float())
+        return torch.cat(found)
 
     def _chunk(self, x: Tensor) -> int:
         """Inputs whose numbers a core has at hand, or a GPU has room for."""
@@ -138,7 +148,15 @@ def fit_features(
     """
     shape = tuple(first.shape[1:])
     settings.check(shape)
-    divisor = _divisor_of(first) if settings.has_pictures else 1.0
+    divisor = 1.0
+    if settings.has_pictures:
+        largest = float(first.max())
+        if not largest <= _DIVISORS[-1]:  # or NaN
+            raise ModelError(
+                f"pictures have values up to {_DIVISORS[-1]:g}; the first examples have {largest:g}. Store "
+                "them as bytes, or divided by a constant that was fixed before."
+            )
+        divisor = next(each for each in _DIVISORS if largest <= each)
     read = settings.read(first, divisor)
     tensors = settings.fit(read, is_mirrored=is_mirrored)
     if weights:
@@ -148,18 +166,6 @@ def fit_features(
         raise ModelError(f"a vector of features has 1 to {MAX_SIZE} numbers. Got {size}.")
     settings.unit(size, tensors)  # which refuses weights that are too large
     return FeatureMap(settings, tensors, divisor, size, is_mirrored)
-
-
-def _divisor_of(first: Tensor) -> float:
-    """The smallest divisor that brings all values to 1 or below."""
-    largest = float(first.max())
-    for divisor in _DIVISORS:
-        if largest <= divisor:
-            return divisor
-    raise ModelError(
-        f"pictures have values up to {_DIVISORS[-1]:g}; the first examples have {largest:g}. Store them as "
-        "bytes, or divided by a constant that was fixed before."
-    )
 
 
 def _weigh(
@@ -253,17 +259,6 @@ def centre(parts: Iterator[Tensor]) -> Tensor:
     for part in parts:
         total, count = total.to(part.device) + part.sum(0), count + len(part)
     return (total / count).floor_()
-
-
-def _scale_to_length(numbers: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Rows of integers, weighted, brought to the common length, and rounded."""
-    if "centre" in tensors:
-        numbers = numbers - tensors["centre"]
-    if "weights" in tensors:
-        numbers = numbers * tensors["weights"]
-    squares = numbers.square().sum(1, keepdim=True)
-    length = LARGEST - math.ceil(math.sqrt(numbers.shape[1]) / 2.0)
-    return numbers.mul(float(length)).div_(squares.sqrt_()).nan_to_num_(0.0).round_().float()
 
 
 FEATURES = "features"

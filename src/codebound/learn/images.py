@@ -61,11 +61,7 @@ def straighten(x: Tensor) -> Tensor:
     slant, middle = lean / spread.clamp(min=1.0), by_row / total.clamp(min=1.0)
     away = rows - middle.view(-1, 1, 1)
     places = (columns + slant.view(-1, 1, 1) * away).clamp_(-1.0, float(width))
-    return _read_row(x, places.unsqueeze(1).expand(-1, x.shape[1], -1, -1))
-
-
-def _read_row(x: Tensor, places: Tensor) -> Tensor:
-    """Rows read at places between their pixels; zeros lie outside."""
+    places = places.unsqueeze(1).expand(-1, x.shape[1], -1, -1)
     left = places.floor()
     share = ((places - left) * _PARTS + 0.5).floor().float()
     # a column of zeros in front and two behind stand for everything outside

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -195,15 +196,8 @@ class KernelRidge:
         self._matrix = torch.empty(capacity, capacity, dtype=dtype, device=device)
         self._diagonal = torch.empty(capacity, dtype=torch.float64, device=device)
         self._count = self._factored = self._parts = 0
-        self._vectors: list[Tensor] = []
+        self._vectors = torch.zeros(0, 0, dtype=torch.int16, device=device)
         self._targets: list[Tensor] = []
-
-    @property
-    def supports(self) -> Tensor:
-        """Vectors of all supports."""
-        if len(self._vectors) > 1:
-            self._vectors = [torch.cat(self._vectors)]
-        return self._vectors[0]
 
     def add(self, vectors: Tensor, targets: Tensor, among: Tensor | None = None) -> None:
         """Adds supports.
@@ -214,10 +208,10 @@ class KernelRidge:
             among: The kernel of all supports with these, where it is known already.
         """
         old, new = self._count, self._count + len(vectors)
-        self._vectors.append(vectors)
+        self._vectors = torch.cat([self._vectors, vectors]) if len(self._vectors) else vectors
         self._targets.append(targets)
         self._parts += -(-len(vectors) // PART)  # that are added one by one
-        supports, self._count = vectors if among is not None else self.supports, new
+        supports, self._count = self._vectors, new
         for low, high in pieces(old, new, _ROWS):
             self._progress(low, 2 * new, f"the kernel of {new} supports")
             for start, stop in pieces(0, high, _ROWS):
@@ -313,17 +307,11 @@ def most_supports(dimension: int) -> int:
     """Most vectors that a learner in float32 has memory for: 4 m^2 bytes, and 2 m D for the vectors.
 
     Example:
-        >>> most_supports(8192) > 40_000 or _memory() < 1e10
+        >>> most_supports(64) > most_supports(8192) > 1000
         True
     """
-    room = max(0.0, _memory() - _ON_THE_WAY)
+    memory = _MEMORY
+    with suppress(AttributeError, ValueError, OSError):  # on some machines nobody says
+        memory = min(memory, _OF_ALL * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    room = max(0.0, memory - _ON_THE_WAY)
     return max(1, int((math.sqrt(dimension * dimension + 4.0 * room) - dimension) / 4.0))
-
-
-def _memory() -> float:
-    """Bytes that may be used."""
-    try:
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # on some machines nobody says
-        return _MEMORY
-    return min(_MEMORY, _OF_ALL * there)

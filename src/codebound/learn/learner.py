@@ -100,7 +100,11 @@ def room_of(outputs: Tensor, *, picks: bool) -> Tensor:
 
 
 class Learner:
-    """The learner of a rule, which rows of a sample are added to.
+    """The learner of a rule, which rows of a sample are added to; products have to be exact.
+
+    Attributes:
+        ridge: The regression on the supports until now.
+        rows: Scores of the rows of the sample.
 
     Args:
         classes: Label of each column, rising.
@@ -125,7 +129,7 @@ class Learner:
         vectors, kernel = prepared.vectors, Kernel.of(rule, prepared.features)
         self.device = vectors.device
         self._labels = torch.from_numpy(sample.y).to(self.device)
-        self._ridge = KernelRidge(
+        self.ridge = KernelRidge(
             kernel,
             rule.ridge,
             capacity=capacity * rule.supports_each,
@@ -134,11 +138,11 @@ class Learner:
             progress=progress,
         )
         self._order = torch.zeros(0, dtype=torch.int64, device=self.device)
-        self._rows: KeptRows | StreamedRows
+        self.rows: KeptRows | StreamedRows
         if wanted is None:
-            self._rows = KeptRows(vectors, kernel)
+            self.rows = KeptRows(vectors, kernel)
         else:
-            self._rows = StreamedRows(vectors, kernel, torch.from_numpy(wanted).to(self.device))
+            self.rows = StreamedRows(vectors, kernel, torch.from_numpy(wanted).to(self.device))
 
     def add(self, rows: Tensor) -> None:
         """Adds rows of the sample, as stored: all of them for the first copy, then for the second, ..."""
@@ -149,32 +153,15 @@ class Learner:
         copies = [vectors_of(features, stored, change=each, device=self.device) for each in changes]
         added, classes = torch.cat([own, *copies]), torch.from_numpy(self._classes).to(self.device)
         targets = 2.0 * (self._labels[rows][:, None] == classes).double() - 1.0
-        with exact_products():
-            kept = self._rows.add(added)
-            self._order = torch.cat([self._order, rows])
-            among = None
-            if kept is not None and not copies:
-                among = kept.gather(1, self._order.expand(len(kept), -1)).T
-            self._ridge.add(added, targets.repeat(1 + len(copies), 1), among)
-
-    def learn(self) -> tuple[Tensor, Tensor]:
-        """Coefficients of all supports, and scores of the rows."""
-        with exact_products():
-            found = self._ridge.coefficients()
-            return found, self._rows.outputs(found)
-
-    def bound_rounding(self, coefficients: Tensor) -> float:
-        """By how much scores of exact arithmetic can differ from those computed with these coefficients."""
-        with exact_products():
-            return self._ridge.bound_rounding(coefficients)
+        kept, among = self.rows.add(added), None
+        self._order = torch.cat([self._order, rows])
+        if kept is not None and not copies:
+            among = kept.gather(1, self._order.expand(len(kept), -1)).T
+        self.ridge.add(added, targets.repeat(1 + len(copies), 1), among)
 
     def margins(self, outputs: Tensor) -> Tensor:
         """By how much the score of the label exceeds the others, for each row."""
         return WRONG.differences(outputs, self._labels, self._classes)
-
-    def wrong(self, outputs: Tensor) -> Tensor:
-        """Return a mask of wrong and nearly wrong rows. Another machine might count the latter as wrong."""
-        return ~(self.margins(outputs) > room_of(outputs, picks=self._rule.rounds > 0))
 
 
 _OWN = ("inputs", "examples", "coefficients", "classes", "said")

@@ -78,7 +78,11 @@ class PatchFeatures(AbstractFeatures):
     def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
         pictures = torch.cat([first, first.flip(-1)]) if is_mirrored else first
         ridge = 2.0 ** -(7 + self.whitening)
-        inverse_root, off = _inverse_root(self._covariance(pictures), ridge)
+        total, count = torch.zeros((), dtype=torch.float64, device=pictures.device), 0
+        for part in chunks(pictures, _PICTURES):
+            patches = self._normalise(part)
+            total, count = total + patches.T @ patches, count + len(patches)
+        inverse_root, off = _inverse_root(total / (count * 2.0**20), ridge)
         atoms = self._atoms(first, self.count // 2 if is_mirrored else self.count) / 1024.0
         turned = torch.add(*_multiply(atoms, inverse_root))
         lengths = turned.norm(dim=1, keepdim=True)
@@ -131,13 +135,6 @@ class PatchFeatures(AbstractFeatures):
         apart = (size * patches - patches.sum(1, keepdim=True)).double()
         lengths = (apart.square().sum(1, keepdim=True) + 10.0 * size**3).sqrt_()
         return apart.mul_(1024.0).div_(lengths).round_()
-
-    def _covariance(self, pictures: Tensor) -> Tensor:
-        total, count = torch.zeros((), dtype=torch.float64, device=pictures.device), 0
-        for part in chunks(pictures, _PICTURES):
-            patches = self._normalise(part)
-            total, count = total + patches.T @ patches, count + len(patches)
-        return total / (count * 2.0**20)
 
     def _atoms(self, first: Tensor, count: int) -> Tensor:
         """The patches that become filters: of those with contrast, the ones with the smallest keys."""

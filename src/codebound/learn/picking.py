@@ -15,7 +15,7 @@ from codebound.bits.plain_code import PICKS, TABLES, USUAL_SPLIT
 from codebound.bounds.risk import count_of
 from codebound.learn.features import RoomError, features_of, prepare, vectors_of
 from codebound.learn.kernels import Kernel, most_supports
-from codebound.learn.learner import Learned, Learner, RoundCounts
+from codebound.learn.learner import Learned, Learner, RoundCounts, room_of
 from codebound.learn.rule import LONGEST, ROUNDS, Rule, families_of, move_while, usual_rule
 from codebound.run.device import exact_products
 from codebound.run.errors import ModelError, UsageError
@@ -62,8 +62,7 @@ def usual_kernel(rule: Rule, arranged: Arranged, first: int, prepared: Prepared)
     known = arranged.split(first)[0]
     rows, labels = known[:_ROWS], arranged.sample.y
     own = prepared.vectors[torch.from_numpy(rows)]
-    groups = _number(arranged.inputs[rows]).to(own.device)
-    targets = _targets(labels[rows], np.unique(labels[known])).to(own.device)
+    groups, targets = _groups(arranged, rows, np.unique(labels[known]), own.device)
     is_picture, found = rule.features.has_pictures, []
     with exact_products():
         # to the rows as they are, not to their mirror images
@@ -78,21 +77,13 @@ def usual_kernel(rule: Rule, arranged: Arranged, first: int, prepared: Prepared)
     return best, second - least > _APART * least
 
 
-def _number(inputs: NDArray[np.int64]) -> Tensor:
-    """Groups of equal numbers, numbered from 0."""
-    return torch.from_numpy(np.unique(inputs, return_inverse=True)[1].reshape(-1))
-
-
-def _targets(labels: NDArray[np.int64], classes: NDArray[np.int64]) -> Tensor:
-    """+1 for the class of a row and -1 for the others."""
-    return torch.from_numpy(np.where(labels[:, None] == classes, 1.0, -1.0))
-
-
-def best_rule(
-    arranged: Arranged, first: int, *, device: str | torch.device = "cpu", progress: Progress = silent
-) -> Rule:
-    """The learner with the fewest errors on known rows that are left out."""
-    return compare_rules(arranged, first, device=device, progress=progress)[0]
+def _groups(
+    arranged: Arranged, rows: NDArray[np.int64], classes: NDArray[np.int64], device: str | torch.device
+) -> tuple[Tensor, Tensor]:
+    """Groups of rows with equal inputs, from 0; and targets, +1 for the class of a row, -1 for the others."""
+    groups = np.unique(arranged.inputs[rows], return_inverse=True)[1].reshape(-1)
+    targets = np.where(arranged.sample.y[rows][:, None] == classes, 1.0, -1.0)
+    return torch.from_numpy(groups).to(device), torch.from_numpy(targets).to(device)
 
 
 @torch.no_grad()
@@ -140,8 +131,8 @@ class _Trial:
         vectors = torch.cat(
             [vectors_of(features, stored, change=change, device=device) for change in rule.changes()]
         )
-        self.groups = _number(arranged.inputs[rows]).repeat(count).to(device)
-        self.targets = _targets(sample.y[rows], np.arange(sample.classes)).repeat(count, 1).to(device)
+        groups, targets = _groups(arranged, rows, np.arange(sample.classes), device)
+        self.groups, self.targets = groups.repeat(count), targets.repeat(count, 1)
         self.unit = features.unit
         with exact_products():
             self.apart = Kernel.of(rule, features).distances(vectors, vectors)
@@ -262,7 +253,8 @@ def carry_out(
         progress=silent if rule.rounds else progress,
     )
     run = _Run(rule, arranged, learner, counted, is_checked=is_checked and not is_table)
-    run.go(torch.from_numpy(known).to(learner.device), progress, patience=patience)
+    with exact_products():
+        run.go(torch.from_numpy(known).to(learner.device), progress, patience=patience)
     end = run.best() if patience or run.is_interrupted else rule.rounds
     coefficients, outputs = run.states[end]
     return Learned(
@@ -323,15 +315,22 @@ class _Run:
         try:
             for number in range(self.rule.rounds + 1):
                 self.learner.add(rows)
-                outputs = self._learn(number)
-                errors = int((self.learner.wrong(outputs) & self.is_open).sum())
+                coefficients = self.learner.ridge.coefficients()
+                outputs = self.learner.rows.outputs(coefficients)
+                self.states[number] = coefficients, outputs
+                if self.is_checked:
+                    self._check_rounding(coefficients, number)
+                margins = self.learner.margins(outputs)
+                # wrong, or nearly: another machine might count the latter as wrong
+                is_wrong = ~(margins > room_of(outputs, picks=self.rule.rounds > 0))
+                errors = int((is_wrong & self.is_open).sum())
                 self.rounds.append(RoundCounts(sum(map(len, self.batches)), errors))
                 self.states = {each: self.states[each] for each in {self.best(), number}}
                 counts = f"{count_of(self.rounds[-1].picks, 'pick')}, {count_of(errors, 'error')}"
                 progress(number, self.rule.rounds, counts)
                 if number == self.rule.rounds or (patience and self._is_done()):
                     return
-                rows = self._next(self.learner.margins(outputs), number)
+                rows = self._next(margins, number)
                 self.is_open[rows] = False
                 self.batches.append(rows)
         except RoomError:
@@ -357,16 +356,12 @@ class _Run:
         is_stale = len(counted) - 1 - counted.index(min(counted)) >= _PATIENCE
         return len(counted) > 1 and (is_stale or next_picks >= counted[self.best()])
 
-    def _learn(self, number: int) -> Tensor:
-        coefficients, outputs = self.states[number] = self.learner.learn()
-        if self.is_checked:
-            found = self.learner.bound_rounding(coefficients)
-            self.rounding = max(self.rounding, found)
-            if not found <= _ROUNDING[self.rule.rounds > 0]:
-                raise RoomError(
-                    f"rounding errors may reach {found:.1e} in round {number}: take a larger ridge."
-                )
-        return outputs
+    def _check_rounding(self, coefficients: Tensor, number: int) -> None:
+        """Refuse coefficients whose scores another machine may have otherwise."""
+        found = self.learner.ridge.bound_rounding(coefficients)
+        self.rounding = max(self.rounding, found)
+        if not found <= _ROUNDING[self.rule.rounds > 0]:
+            raise RoomError(f"rounding errors may reach {found:.1e} in round {number}: take a larger ridge.")
 
     def _next(self, margin: Tensor, number: int) -> Tensor:
         """The rows with the smallest scores; some more of them where the next one is too close."""
@@ -375,15 +370,11 @@ class _Run:
         found = scores.topk(most, largest=False)
         for count in range(self.rule.batch, most):
             gap = float(found.values[count] - found.values[count - 1])
-            if gap > _GAP or self._are_equal(scores, found.values, count):
+            low, high = found.values[count] - _GAP, found.values[count - 1] + _GAP
+            near = self.named[((scores >= low) & (scores <= high)).cpu().numpy()]
+            if gap > _GAP or (near == near[:1]).all():  # of equal rows it does not matter which go in
                 self.gap = min(self.gap, gap) if gap > _GAP else self.gap
                 if count > self.rule.batch:
                     self.longer.append((number, count - self.rule.batch))
                 return found.indices[:count]
         raise RoomError(f"rows cannot be told apart in round {number}: take another batch size.")
-
-    def _are_equal(self, scores: Tensor, rising: Tensor, count: int) -> bool:
-        """Return True if all rows around the border are equal, so that it does not matter which go in."""
-        low, high = rising[count] - _GAP, rising[count - 1] + _GAP
-        near = self.named[((scores >= low) & (scores <= high)).cpu().numpy()]
-        return bool((near == near[:1]).all())

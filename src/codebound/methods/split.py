@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from codebound.bits.plain_code import SPLIT
 from codebound.certificate.offers import rule_outcome
 from codebound.learn.features import RoomError
-from codebound.learn.picking import best_rule, carry_out, usual_split
+from codebound.learn.picking import carry_out, compare_rules, usual_split
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import ModelError, UsageError
 from codebound.sample.order import coded_share, usual_share
@@ -53,7 +53,7 @@ def propose_split(search: Search) -> None:
         if search.effort == "quick" or (search.effort == "standard" and not search.is_asked):
             return
     try:
-        rule = best_rule(task.arranged, first, **given)
+        rule = compare_rules(task.arranged, first, **given)[0]
         if usual is None or rule != usual.rule:
             search.offer(
                 rule_outcome(carry_out(rule, task.arranged, form=SPLIT, first=first, **given), task.arranged)

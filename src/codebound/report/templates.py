@@ -6,21 +6,28 @@ import csv
 import io
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
+_FOLDER = Path(__file__).parent
+
+
 def render(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
     """A template, filled in; values are escaped unless the template says otherwise.
 
-    It is a file in the folder of the package; what it extends may also be in ours.
+    It is a file in the folder of the package; what it extends may also be in ours. Styles and scripts are
+    text, and stay as they are: ``asset(name)``.
     """
     import jinja2
+    from markupsafe import Markup
 
     places = [jinja2.PackageLoader(name, "") for name in dict.fromkeys((package, "codebound.report"))]
     environment = jinja2.Environment(autoescape=True, loader=jinja2.ChoiceLoader(places))
+    environment.globals["asset"] = lambda name: Markup((_FOLDER / name).read_text("utf-8"))
     return environment.get_template(template).render(values)
 
 

@@ -13,7 +13,7 @@ from codebound.learn import picking
 from codebound.learn.features import prepare
 from codebound.learn.kernels import Kernel
 from codebound.learn.patch_features import PatchFeatures
-from codebound.learn.picking import best_rule, leave_out, usual_kernel
+from codebound.learn.picking import compare_rules, leave_out, usual_kernel
 from codebound.learn.rule import Rule, usual_rule
 from codebound.run.errors import UsageError
 from codebound.sample.dataset import Sample
@@ -106,13 +106,14 @@ def test_only_a_thousand_rows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_best_rule_errs_less_than_the_one_to_start_from() -> None:
     arranged = blobs(400, seed=3)
-    rule = best_rule(arranged, 200)
+    rule, errors, rows = compare_rules(arranged, 200)
+    assert (errors < rows, rows) == (True, 200)
     rows = arranged.places[:200]
     trials = [picking._Trial(each, arranged, rows, "cpu") for each in (Rule(), rule)]
     assert trials[1].best() <= trials[0].best()
     assert rule.rounds == 0
     with pytest.raises(UsageError, match="at least 12"):
-        best_rule(arranged, 11)
+        compare_rules(arranged, 11)
 
 
 def test_copies_of_a_picture_are_left_out_together() -> None:

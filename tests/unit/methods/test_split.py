@@ -103,7 +103,7 @@ def test_where_no_usual_learner_suits_another_one_may(monkeypatch):
     monkeypatch.setattr(split, "usual_split", fail)
     found = certify(clouds(200, features=4), method="split", run=Run(effort="quick"))
     assert found.certificate.form == SPLIT
-    monkeypatch.setattr(split, "best_rule", fail)
+    monkeypatch.setattr(split, "compare_rules", fail)
     with pytest.raises(UnsuitedError, match="too much work"):
         certify(clouds(200, features=4), method="split", run=Run(effort="quick"))
 
