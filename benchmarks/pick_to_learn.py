@@ -48,7 +48,8 @@ def as_published(rule: Rule, arranged: Arranged, most: int) -> tuple[int, int]:
         for _ in range(most):
             is_picked[rows] = True
             learner.add(torch.from_numpy(rows))
-            margin = learner.margins(learner.learn()[1]).numpy()
+            coefficients = learner.ridge.coefficients()
+            margin = learner.margins(learner.rows.outputs(coefficients)).numpy()
             wrong = (margin <= 0.0) & ~is_picked
             if not wrong.any():
                 break

@@ -6,6 +6,7 @@ wrong.
 
 import gzip
 import hashlib
+import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -189,8 +190,8 @@ def test_a_method_is_a_function_in_a_file(monkeypatch, tmp_path, digits, codebou
     monkeypatch.syspath_prepend(tmp_path)
     found = certify(digits, method="toy_method:propose", run=Run(effort="quick"))
     assert (found.method, found.certificate.form) == ("toy_method:propose", "usual split")
-    out = codebound("certify", "digits", "--method", "toy_method:propose", "--out", tmp_path / "g")[1]
-    assert "by toy_method:propose" in out
+    assert codebound("certify", "digits", "--method", "toy_method:propose", "--out", tmp_path / "g")[0] == 0
+    assert json.loads((tmp_path / "g/result.json").read_text())["method"] == "toy_method:propose"
     with pytest.raises(UsageError, match="no method toy_method:other: "):
         certify(digits, method="toy_method:other")
 

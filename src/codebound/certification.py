@@ -18,13 +18,11 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from codebound.bounds.held_out import holdout
 from codebound.bounds.risk import HoldoutFacts, check_delta
 from codebound.certificate.evaluate import collect_answers, count_differences, count_errors
 from codebound.certificate.offers import assess, bound_classes, issue
-from codebound.known.provenance import UNKNOWN, Origin, origin_of, remember
+from codebound.known.provenance import UNKNOWN, Origin, origin_of
 from codebound.methods.search import Search, find_method, list_offers, refusal_error
 from codebound.methods.search import run as search_by
 from codebound.report.folder import Result
@@ -32,7 +30,7 @@ from codebound.request import ERROR, NOTHING, USUAL_RUN, Claim, Known, Run, Task
 from codebound.run.device import resolve_device
 from codebound.run.errors import CertificateError, CodeboundError, RefusedError
 from codebound.run.progress import open_bar
-from codebound.sample.dataset import cross_duplicates, require_certifiable, seen_rows, whole
+from codebound.sample.dataset import cross_duplicates, require_certifiable, whole
 from codebound.sample.load import as_dataset
 from codebound.sample.losses import possible_examples
 from codebound.sample.questions import Question, parse_question
@@ -96,7 +94,8 @@ def certify(
         task = Task(sample=sample, delta=delta, design=claim.design, tables=known.tables)
         module = f = original_errors = None
         origin, notes = UNKNOWN if known.trained_on is None else Origin(known.trained_on), []
-        if known.is_made or claim.is_about_network or network is not None or learner is not None:
+        asked = (network, learner, known.base, known.helper, known.share, claim.unlabelled, claim.input_range)
+        if any(each is not None for each in asked):
             from codebound.methods.inputs import add_known
 
             task, given = add_known(
@@ -120,13 +119,12 @@ def certify(
 
             if known.base is None and find_method(issued.method).is_own:
                 notes += explain_unused(given, origin, sample, delta=delta, bound=issued.bound)
-        tested = {} if test is None else _test(issued, task, test, f, run.engine)  # before g is in float32
+        tested = {} if test is None else _test(issued, task, test, f, run.engine)
         effort = {"effort": run.effort} if run.minutes is None else {"minutes": run.minutes}
         return Result(
             certificate=certificate,
-            network=_release(issued, task, origin),
+            offer=issued,
             task=task,
-            method=issued.method,
             settings={
                 "model": "none" if module is None else type(module).__name__,
                 "data": sample.name,
@@ -140,7 +138,7 @@ def certify(
             },
             origin=origin,
             original_errors=original_errors,
-            guessing=_guess_rate(issued, task),
+            guessing=issued.guessing,
             skipped=search.skipped,
             tried=search.tried,
             is_interrupted=search.is_interrupted,
@@ -203,25 +201,6 @@ def _issue_best(offers: list[Offer], search: Search) -> tuple[Certificate, Offer
         except RefusedError as error:  # noqa: PERF203
             search.refuse(offer, error.reasons)
     raise refusal_error(search.refusals)
-
-
-def _release(issued: Offer, task: Task, origin: Origin) -> nn.Module | None:
-    """The classifier that was certified, in float32 where it is a network, with its origin remembered."""
-    classifier = issued.outcome.classifier
-    if classifier is None:
-        return None
-    classifier = classifier if issued.outcome.takes_stored else classifier.float()
-    sample = task.sample
-    remember(classifier, replace(origin, is_whole=False).add_training(sample.sha256, seen_rows(sample)))
-    return classifier
-
-
-def _guess_rate(issued: Offer, task: Task) -> float | None:
-    """Error of the commonest label among the counted rows, where every error counts."""
-    if not task.question.is_plain:
-        return None
-    labels = task.sample.y[task.arranged.split(issued.outcome.known_rows)[1]]
-    return 1.0 - float(np.bincount(labels).max()) / len(labels)
 
 
 def _test(

@@ -72,11 +72,6 @@ class Known:
             raise UsageError("a base knows nothing of the sample: give it or a share, not both.")
 
     @property
-    def is_made(self) -> bool:
-        """Return True if something has to be made of a network, a function or a share."""
-        return (self.base, self.helper, self.share) != (None, None, None)
-
-    @property
     def tables(self) -> tuple[ScoreTable, ...]:
         """The tables of scores, in their order."""
         return tuple(self.scores) if isinstance(self.scores, list | tuple) else (self.scores,)  # type: ignore

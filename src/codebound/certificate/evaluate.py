@@ -241,12 +241,14 @@ def collect_answers(f: nn.Module, sample: DeviceData) -> Answers:
 @torch.no_grad()
 def count_differences(said: Answers, g: nn.Module, rows: Sample, *, takes_stored: bool) -> int:
     """Inputs on which g predicts something else, or one of them not clearly; g takes the rows of them."""
-    g = g if takes_stored else g.double().eval()
+    g = g if takes_stored else g.double()
     total = 0
     for at in parts_of(rows):
         own = torch.from_numpy(rows.x[at])
         labels, is_clear = winners(g(own if takes_stored else rows.scaling.apply(own, torch.float64)))
         total += int((~(said.is_clear[at] & is_clear & (said.labels[at] == labels))).sum())
+    if not takes_stored:
+        g.float()  # as it was
     return total
 
 

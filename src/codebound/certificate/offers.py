@@ -146,17 +146,16 @@ def rule_outcome(learned: Learned, arranged: Arranged) -> Outcome:
 
 def table_outcome(choice: TableChoice, table: ScoreTable, sample: Sample) -> Outcome:
     """A declared table of scores, with or without biases."""
-    values, network = table.scores.astype(np.float64), table.classifier
-    if choice.biases:
-        values += np.array(choice.biases)
-        network = None if network is None else Biased(network, choice.biases)
+    values, network, biases = table.scores.astype(np.float64), table.classifier, choice.biases
+    if biases:
+        values += np.array(biases)
     return Outcome(
         form=choice.form,
         encoded=choice.encode(),
         made=table,
         classes=np.arange(table.scores.shape[1]),
         judge=partial(judge, values=values, labels=sample.y),
-        make=lambda: network,
+        make=lambda: Biased(network, biases) if biases and network is not None else network,
         known_rows=table.rows,
         picked=table.picks,
         choice=choice,
@@ -240,6 +239,7 @@ class Offer:
     limits: tuple[float, ...]  # values of the terms
     bound: float
     is_vacuous: bool  # guessing does as well
+    guessing: float | None  # error of the commonest label among the counted rows, where every error counts
     method: str = ""
 
     @property
@@ -292,10 +292,10 @@ def assess(outcome: Outcome, task: Task, *, method: str = "", question: Question
     terms = terms_of(law, question.on, tallies, bits=bits.length)
     limits = terms.limits(task.delta)
     bound = terms.bound(limits)
-    rate = question.loss.guess_rate(len(outcome.classes))  # of blind guesses (docs/format.md, 6.6)
+    rate, guessing = question.loss.guess_rate(len(outcome.classes)), None  # docs/format.md, 6.6
     if question.is_plain:
-        most = int(np.bincount(task.sample.y[counted]).max())
-        rate = guess_rate(len(outcome.classes), Fraction(most, len(counted)))
+        commonest = Fraction(int(np.bincount(task.sample.y[counted]).max()), len(counted))
+        rate, guessing = guess_rate(len(outcome.classes), commonest), 1.0 - float(commonest)
     is_of_parts = question.on.startswith("each ")
     return Offer(
         outcome=outcome,
@@ -308,6 +308,7 @@ def assess(outcome: Outcome, task: Task, *, method: str = "", question: Question
         limits=limits,
         bound=bound,
         is_vacuous=max(limits) >= 1.0 if is_of_parts else Fraction(bound) >= rate,
+        guessing=guessing,
         method=method,
     )
 

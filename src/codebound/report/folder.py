@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from codebound.bounds.held_out import Confrontation, confront
 from codebound.bounds.risk import HoldoutFacts
 from codebound.certificate.verification import CERTIFICATE, list_commands, strip_folders
 from codebound.certificate.words import describe_choice
-from codebound.known.provenance import BASE_FILE, UNKNOWN, Origin
+from codebound.known.provenance import BASE_FILE, UNKNOWN, Origin, remember
 from codebound.known.score_tables import Biased
 from codebound.learn.learner import KernelNetwork
 from codebound.methods.search import compare_offers, list_methods
@@ -38,6 +38,7 @@ from codebound.run.files import (
 )
 from codebound.run.progress import finish_block
 from codebound.sample.caveats import DEVELOPED, remarks
+from codebound.sample.dataset import seen_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.file import Certificate
-    from codebound.certificate.offers import ClassBound
+    from codebound.certificate.offers import ClassBound, Offer
     from codebound.known.messages import Tensors
     from codebound.known.score_tables import ScoreTable
     from codebound.methods.search import Refusal
@@ -64,7 +65,7 @@ class Result:
     """A certificate with what belongs beside it.
 
     Attributes:
-        network: The classifier g, in evaluation mode; None where only its scores are known.
+        offer: The offer that was issued.
         task: What was fixed before: the sample, its design, declared tables, a base.
         holdout: Hold-out bound, on the test sample where one was given, of the network that the certificate
             is about; where that was made of f, true only if f has not been trained on the test sample.
@@ -92,11 +93,10 @@ class Result:
     """
 
     certificate: Certificate
-    network: nn.Module | None
+    offer: Offer
     task: Task
     settings: Mapping[str, Any]
     original_errors: int | None
-    method: str
     skipped: dict[str, str]
     tried: int
     is_interrupted: bool
@@ -150,11 +150,29 @@ class Result:
         return self.certificate.claim.delta
 
     @property
+    def method(self) -> str:
+        """The method that made the classifier."""
+        return self.offer.method
+
+    @property
+    def network(self) -> nn.Module | None:
+        """The classifier g, in evaluation mode; None where only its scores are known.
+
+        That it has seen the sample is remembered: as a base or helper for it, it would be refused.
+        """
+        found, sample = self.offer.outcome.classifier, self.sample
+        if found is not None:
+            seen = self.origin.add_training(sample.sha256, seen_rows(sample))
+            remember(found, replace(seen, is_whole=False))
+        return found
+
+    @property
     def classifier(self) -> nn.Module:
         """The network g, where more than its scores is known."""
-        if self.network is None:
+        found = self.network
+        if found is None:
             raise UsageError("only the scores of this classifier were given: it cannot be asked for others.")
-        return self.network
+        return found
 
     @property
     def sample(self) -> Sample:
@@ -174,7 +192,7 @@ class Result:
     @property
     def takes_stored(self) -> bool:
         """Return True if the network takes inputs as they are stored."""
-        return self.certificate.is_learned or self.certificate.has_table
+        return self.offer.outcome.takes_stored
 
     @property
     def sentence(self) -> str:
@@ -204,9 +222,10 @@ class Result:
     @property
     def is_base(self) -> bool:
         """Return True if g is the base itself. The claim then rests on its declaration alone."""
-        if self.base is None or self.network is None:
+        found = self.offer.outcome.classifier
+        if self.base is None or found is None:
             return False
-        state = self.network.state_dict()
+        state = found.state_dict()
         return all(np.array_equal(state[name].numpy(), value) for name, value in self.base.items())
 
     @property
@@ -267,6 +286,7 @@ class Result:
             raise UsageError(
                 f"{folder} exists already; results are never overwritten. Choose another folder."
             )
+        network = self.offer.outcome.classifier
         words = strip_folders(dict(self.settings if settings is None else settings))
         path = folder / CERTIFICATE
         with finish_block(), write_whole(folder) as place:
@@ -275,9 +295,9 @@ class Result:
                 asked["weights"] = folder / weights
             result = _result(self, str(path), list_commands(folder, asked))
             page = self._page(result, words)
-            if isinstance(self.network, KernelNetwork) and self.certificate.has_picks:
-                write_text(place / "picks.csv", picks_table(self.network, self.sample))
-            state = {} if self.network is None else self.network.state_dict()
+            if isinstance(network, KernelNetwork) and self.certificate.has_picks:
+                write_text(place / "picks.csv", picks_table(network, self.sample))
+            state = {} if network is None else network.state_dict()
             state = {name: tensor.contiguous() for name, tensor in state.items()}
             if state.keys() - {"biases"}:  # a learner of others has no tensors: its scores are kept
                 write_atomically(place / weights, tensor_bytes(state))
@@ -418,7 +438,8 @@ def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, 
 
 def _loads(found: Result) -> bool:
     """Return True if the folder has all that g is computed with."""
-    inner = found.network.classifier if isinstance(found.network, Biased) else found.network
+    network = found.offer.outcome.classifier
+    inner = network.classifier if isinstance(network, Biased) else network
     return not found.certificate.has_table or isinstance(inner, KernelNetwork)
 
 

@@ -243,7 +243,7 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
 
 def select_examples(found: Result) -> ExampleTiles:
     """Learned and wrong examples of a classifier, for its page."""
-    network, sample = found.network, found.sample
+    network, sample = found.offer.outcome.classifier, found.sample
     if network is None or sample.is_cells:
         return ExampleTiles()
     learned: NDArray[np.int64] = np.empty(0, dtype=np.int64)
