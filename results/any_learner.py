@@ -1,6 +1,7 @@
 """Any learner on digits: what it certifies by a share, by picks after a small one, and by a hold-out set.
 
-    python results/any_learner.py       fits, counts, and writes results/any_learner.md
+    python results/any_learner.py       fits, counts, and writes results/any_learner.json
+    python results/page.py              writes results/any_learner.md
 
 The learners have the settings of scikit-learn, but for seeds and for fewer trees of gradient boosting; inputs
 are divided by 16.
@@ -8,6 +9,7 @@ are divided by 16.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import platform
@@ -37,7 +39,7 @@ LEARNERS: dict[str, tuple[Any, int]] = {
 SHARE, HELD, DELTA = 0.2, 0.2, 0.05
 HEAD = """# Any learner on digits
 
-`python results/any_learner.py` writes this page: {when}. Each bound holds with probability 0.95
+`python results/any_learner.py` measures this: {when}. Each bound holds with probability 0.95
 and is that of a certificate ([howto](../docs/howto/any_learner.md)): of the usual share, and of picks after
 a fifth; n = {n}. The hold-out set has {held} examples, and no certificate. The time is of one core, for all
 rounds and the second program.
@@ -47,8 +49,14 @@ rounds and the second program.
 """
 
 
+def page(record: dict[str, Any]) -> str:
+    """The page of what was measured."""
+    head = HEAD.format(when=record["made"], n=record["n"], held=record["held"])
+    return head + "".join(f"| {' | '.join(cells)} |\n" for cells in record["rows"])
+
+
 def main() -> None:
-    """Writes the page."""
+    """Measures, and writes what was found."""
     warnings.simplefilter("ignore")  # learners that have not converged are learners too
     digits = cb.load_sample("digits")
     inputs, labels = digits.x.reshape(digits.n, -1).astype(float) / 16.0, digits.y
@@ -71,12 +79,12 @@ def main() -> None:
         errors = int((fresh.predict(inputs[held]) != labels[held]).sum())
         bound = holdout(HoldoutFacts(errors=errors, n=len(held), delta=DELTA, classes=10))
         cells += [percent(bound.value), f"{errors} of {len(held)}"]
-        rows.append(f"| {' | '.join(cells)} |")
+        rows.append(cells)
     made = (
         f"codebound {cb.__version__}, scikit-learn {sklearn.__version__}, Python {platform.python_version()}"
     )
-    head = HEAD.format(when=made, n=len(labels), held=len(held))
-    Path(__file__).with_suffix(".md").write_text(head + "\n".join(rows) + "\n", encoding="utf-8")
+    record = {"made": made, "n": len(labels), "held": len(held), "rows": rows}
+    Path(__file__).with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

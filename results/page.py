@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 SCATTER, EXAMPLE = HERE / "scatter.svg", HERE / "example.json"
+MEASURED = ("everyday", "first_look", "any_learner")
 BEGIN, END = "<!-- table -->\n", "<!-- end of table -->"
 PROGRAMS = HERE / "as_program" / "counted.json"
 DELTA = 0.05
@@ -448,16 +449,17 @@ def example_picture() -> str:
 
 def pages() -> dict[Path, str]:
     """Every page with its tables, and the picture of README.md; nothing is written."""
-    for folder in (HERE, ROOT / "benchmarks"):  # whose scripts measured the last two
+    for folder in (HERE, ROOT / "benchmarks"):  # whose scripts measured these
         sys.path.insert(0, str(folder))
-    everyday, first_look = (importlib.import_module(name) for name in ("everyday", "first_look"))
-    rows = {name: json.loads((HERE / f"{name}.json").read_text()) for name in ("everyday", "first_look")}
+    everyday, first_look, any_learner = map(importlib.import_module, MEASURED)
+    rows = {name: json.loads((HERE / f"{name}.json").read_text()) for name in MEASURED}
     return {
         ROOT / "README.md": _between(ROOT / "README.md", by_protocol()),
         ROOT / "docs/example.svg": example_picture(),
         HERE / "README.md": _between(HERE / "README.md", table()),
         HERE / "everyday.md": everyday.page(rows["everyday"]["rows"]),
         HERE / "first_look.md": first_look.show(rows["first_look"]),
+        HERE / "any_learner.md": any_learner.page(rows["any_learner"]),
     }
 
 
