@@ -72,7 +72,7 @@ def command(
         raise
     tables = list(_tables(jobs, merged))
     emit(merged.record(), output, tables, rows=merged.rows)
-    write_text(folder / "sweep.html", _page(plan, jobs, merged, tables))
+    write_text(folder / "sweep.html", _page(plan, jobs, merged, folder))
     for each in merged.failed:
         note(f"Failed: job {each.job.label}: {each.error}")
         if each.traceback is not None:
@@ -88,19 +88,60 @@ def command(
         raise typer.Exit(1)
 
 
-def _page(plan: Path, jobs: Sequence[PlannedJob], merged: Merged, tables: Sequence[Table]) -> str:
+def _page(plan: Path, jobs: Sequence[PlannedJob], merged: Merged, folder: Path) -> str:
     from codebound.bounds.risk import count_of
     from codebound.report.templates import render
 
     failed = [f"Failed: job {each.job.label}: {each.error}" for each in merged.failed]
     values = {
         "title": f"Sweep {plan.stem}",
+        "heading": heading,
         "subtitle": f"{count_of(len(jobs), 'job')}: {len(merged.rows)} done, {len(failed)} failed, "
         f"{merged.waiting} waiting",
-        "notes": [*failed, "All columns are in rows.csv; the files of a job are in jobs/KEY/output."],
-        "tables": tables,
+        "notes": [*failed, "All columns are in rows.csv. A job's number leads to its page or its files."],
+        "parts": [
+            {"table": table, "links": [_link(folder, str(row["job"])) for row in table.rows]}
+            | {"figure": _figure(table)}
+            for table in _tables(jobs, merged)
+        ],
     }
     return render("sweep.html.j2", values, package="codebound_papers.report")
+
+
+def _link(folder: Path, key: str) -> str:
+    """The page of a job as seen from the sweep's, or the folder with its files."""
+    place = next((folder / "jobs").glob(f"{key}*")) / "output"
+    found = next((each for each in sorted(place.glob("*.html"))), place)
+    return found.relative_to(folder).as_posix()
+
+
+def _figure(table: Table) -> str:
+    """Error rates and bounds of all jobs of a name, in their order; nothing for a single job."""
+    from codebound_papers.report.figures import Figure, Plot, Series
+
+    names = [name for name in table.rows[0] if str(table.rows[0][name]).endswith(" %")]
+    series = []
+    for name in names:
+        shown = [
+            (at, str(row[name])) for at, row in enumerate(table.rows, 1) if str(row[name]).endswith(" %")
+        ]
+        values = [float(text.removesuffix(" %")) for _, text in shown]
+        series.append(Series(heading(name), [at for at, _ in shown], values, "points"))
+    numbers = range(1, len(table.rows) + 1)
+    ticks = tuple(numbers) if len(numbers) <= 20 else ()
+    plot = Plot("", "job", "per cent", series, x_ticks=ticks, headroom=0.3)
+    return Figure([plot]).inline() if names and len(table.rows) > 1 else ""
+
+
+def heading(name: str) -> str:
+    """The name of a column for people.
+
+    Example:
+        >>> heading("result.holdout"), heading("train_error")
+        ('hold-out bound', 'train error')
+    """
+    plain = name.removeprefix("result.").replace("_", " ")
+    return {"holdout": "hold-out bound", "code bits": "bits of message"}.get(plain, plain)
 
 
 def _job_rows(jobs: Sequence[PlannedJob], known: Mapping[str, str]) -> list[dict[str, object]]:
@@ -133,6 +174,8 @@ def _cell(name: str, value: object) -> object:
     from codebound.bounds.risk import percent, rate
 
     what = name.removeprefix("result.")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if not isinstance(value, float) or not (what in _BOUNDS or what.endswith("_error")):
         return cell(value)
     return percent(value) if what in _BOUNDS else rate(value)

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from codebound.bounds.risk import percent, rate
 from codebound.report.templates import Table, render
-from codebound_papers.compare.rows import NO_MARGIN, ZERO, value_text
+from codebound_papers.compare.rows import BAR, NO_MARGIN, ZERO, value_text
 from codebound_papers.report.figures import Mark, Marks, Plot, Series, plots_figure
 from codebound_papers.report.measures import NONE
 
@@ -98,28 +99,31 @@ def format_value(value: float | None, log10: float | None) -> str:
 
 
 def compare_figure(record: Record) -> str:
-    """All rows on one logarithmic axis, with the line of guessing."""
-    marks = [
-        Mark(row["name"], row["log10"], GROUPS[row["kind"]])
-        for row in record["rows"]
-        if applies(row) and row["log10"] is not None
-    ]
+    """All error rates on one logarithmic axis, with the line of guessing."""
+    marks = [Mark(row["name"], row["log10"], GROUPS[row["kind"]]) for row in record["rows"] if _is_drawn(row)]
     guessing = math.log10(1.0 - 1.0 / record["facts"]["classes"])
-    label = "error rate; a capacity of 1 stands at 100 %"
-    return Marks(marks, label=label, line=(guessing, "guessing"), is_narrow=True).inline()
+    return Marks(marks, label="error rate", line=(guessing, "guessing"), is_narrow=True).inline()
+
+
+def _is_drawn(row: Record) -> bool:
+    """Return True for an error rate that a logarithmic axis can show; capacities have another unit."""
+    return applies(row) and row["log10"] is not None and BAR not in row["note"]
 
 
 def compare_page(record: Record) -> str:
     """The page about the content of ``compare.json``."""
     settings, sample = record["settings"], record["sample"]
-    undrawn = sum(applies(row) and row["log10"] is None for row in record["rows"])
-    caption = "Every bound that has a value; an error rate left of the upright line says more than guessing."
-    if not record["like_for_like"]:
-        caption += " Capacities are as their papers plot them, neither divided by n nor square-rooted."
+    undrawn = sum(applies(row) and not _is_drawn(row) for row in record["rows"])
+    caption = "Every bound on an error rate; left of the upright line it says more than guessing."
     if undrawn:
-        caption += f" Not drawn, because infinite or zero: {undrawn}."
+        caption += f" Not drawn, because infinite, zero or a capacity: {undrawn}."
+    useful = [row for row in record["rows"] if not row["vacuous"]]
+    vacuous = replace(
+        compare_table({"rows": [row for row in record["rows"] if row["vacuous"]]}),
+        title="Bounds that say no more than guessing",
+    )
     notes = Table("What each row is", [{"bound": row["name"], "note": row["note"]} for row in record["rows"]])
-    tables = [compare_table(record), without_number(record), notes, _lemmas(record), _complexities(record)]
+    folded = [vacuous, without_number(record), notes, _lemmas(record), _complexities(record)]
     return render(
         "compare.html.j2",
         {
@@ -130,7 +134,8 @@ def compare_page(record: Record) -> str:
             "notes": record["notes"],
             "figure": compare_figure(record),
             "caption": caption,
-            "tables": [table for table in tables if table is not None],
+            "table": compare_table({"rows": useful}),
+            "folded": [table for table in folded if table is not None and table.rows],
             "details": [
                 {**each, "conditions": condition_rows(each)}
                 for each in record["details"]

@@ -246,7 +246,7 @@ class Marks:
             axes.set_yticks(range(len(marks)), [mark.name for mark in marks], parse_math=False)
         axes.set_ylim(len(marks) - 0.5, -0.7)
         axes.set_xlabel(self.label)
-        axes.xaxis.set_major_locator(MaxNLocator(6 if self.is_narrow else "auto", integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(4 if self.is_narrow else "auto", integer=True))
         axes.tick_params(width=0.5, length=2)
         columns = 2 if self.is_narrow else len(groups) + 1
         figure.legend(loc="outside upper center", ncols=columns, frameon=False, fontsize=8)
@@ -361,7 +361,7 @@ def _draw_panels(
             if place % columns == 0:
                 axes.set_ylabel(y_label)
 
-    return _inline(_render(draw_all, (2.1 * columns, 1.5 * rows)))
+    return _inline(_render(draw_all, (2.1 * max(2, columns), 1.5 * rows)))
 
 
 def _render(

@@ -292,12 +292,12 @@ def measure_figures(record: Record) -> Iterator[Drawing]:
                 f"Examples by value, on one scale for all layers; {better}. The line is the value in the "
                 "table. Up to one in a hundred examples may lie beyond the right end."
             )
-            yield Drawing(title, histogram_figure(panels, label=title.lower()), caption)
+            yield Drawing(title, histogram_figure(panels, label=title.lower()), caption, len(panels) < 3)
     yield from _spectra_figures(record)
     if record["curves"]["margins"] is not None:
         panel = Panel("all examples", record["curves"]["margins"], 0.0)
         caption = "Examples by margin. What is left of the line is wrong."
-        yield Drawing("Margins", histogram_figure([panel], label="margin"), caption)
+        yield Drawing("Margins", histogram_figure([panel], label="margin"), caption, fits=True)
 
 
 def _spectra_figures(record: Record) -> Iterator[Drawing]:
@@ -320,7 +320,7 @@ def _spectra_figures(record: Record) -> Iterator[Drawing]:
     if any(panel.curve["tail"] for panel in panels):
         caption += " Orange: the closest power law; dashed where the values cannot carry that claim."
     of = _VALUES[panels[0].curve["of"]]
-    yield Drawing("Spectra and their tails", survival_figure(panels, label=of), caption)
+    yield Drawing("Spectra and their tails", survival_figure(panels, label=of), caption, len(panels) < 3)
 
 
 def _tail_title(layer: Record) -> str:

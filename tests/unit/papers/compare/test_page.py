@@ -120,7 +120,7 @@ def test_the_page_escapes_and_says_what_is_not_drawn():
     page = compare_page(record())
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
-    assert "Not drawn, because infinite or zero: 2." in page
+    assert "Not drawn, because infinite, zero or a capacity: 3." in page
     assert "the sun shines" in page
     assert "The smallest guarantee is 5.01 %, by fresh, about f. The 4 published expressions" in page
     assert "it is no chain." in page
