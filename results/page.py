@@ -330,7 +330,6 @@ PROTOCOLS = (
     Protocol("B", "mnist", "mnist-default", 0.014, "Lotfi 2022"),
     Protocol("B", "fashion-mnist", "fashion-mnist-default", 0.101, "Lotfi 2022"),
     Protocol("B", "cifar10", "cifar10-default", 0.0902, f"{TO_DISAGREE}; delta .01"),
-    Protocol("C", "digits", "digits-from-mnist"),
     Protocol("C", "cifar10", "", 0.086, "Akinwande 2024"),
     Protocol("D, labels", "cifar10", "pretrained-resnet20-unseen"),
     Protocol("D, inputs", "cifar10", "pretrained-resnet20-seen", 0.1736, TO_DISAGREE),

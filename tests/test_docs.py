@@ -127,6 +127,14 @@ def test_the_page_about_your_model_runs(empty_folder, short_searches, codebound,
 
 
 @pytest.mark.thorough
+def test_the_page_about_studies_runs(empty_folder, codebound):
+    (commands,) = snippets("howto/study.md", "console")
+    for command in commands.strip().splitlines():
+        code, _, err = codebound(*shlex.split(command.removeprefix("$ codebound ")))
+        assert code == 0, err
+
+
+@pytest.mark.thorough
 def test_the_page_about_prompts_runs_and_says_what_is_printed(empty_folder, own_cache, codebound):
     (script,) = snippets("howto/holdout.md", "python")
     exec(compile(script, "holdout.md", "exec"), {"__name__": "page"})
