@@ -1,6 +1,7 @@
 """Three programs on one page: the product writes, the second recounts, the third says the same."""
 
 import random
+from contextlib import suppress
 from functools import cache
 
 import mpmath
@@ -10,6 +11,8 @@ from ledger_writer import alarm_of, chance, forged, gain, mpf, says_no_more, upp
 
 from codebound.bounds.monitoring import Mixture
 from codebound.holdout import Abstention, Plan, Watch, WatchTerms, abstain, better, look, read_ledger, seal
+from codebound.holdout.answers import column_sha256, read_table
+from codebound.run.errors import DataError
 from codebound_verify.formulas import at_least
 from codebound_verify.holdout import results
 from codebound_verify.holdout.counts import column_hash
@@ -166,8 +169,6 @@ def test_cells_are_the_same_to_all(raw, cell):
 def test_files_are_read_alike(tmp_path):
     from ledger_writer import hash_of
 
-    from codebound.holdout.answers import column_sha256, read_table
-
     text = '\ufefflabel, one ,two\r\n"a,b", x ,1.0\r\n\r\n"a ""b""",y,nan\r\n'
     (tmp_path / "made.csv").write_bytes(text.encode())
     found = room("table").read_table(f"{tmp_path / 'made.csv'}:label")
@@ -183,3 +184,39 @@ def test_files_are_read_alike(tmp_path):
         for column, cells in mine.items():
             assert column_hash([canonical(each) for each in cells]) == hash_of(cells)
             assert column_sha256(own.cells(column)) == hash_of(cells)
+
+
+PIECES = [
+    "a",
+    "b",
+    '"',
+    '""',
+    ",",
+    "\n",
+    "\r\n",
+    "\r",
+    " ",
+    "\t",
+    "01",
+    "1.0",
+    "nan",
+    "-0",
+    "\ufeff",
+    "\u00e9",
+]
+PIECES += ["\0", "\x0b", "\x1c", "\x85", "\u2028", "\u00a0", '"a,b"', '"a\nb"', "'", "\\"]
+
+
+def test_both_programs_read_the_same_rows_or_neither_does(tmp_path):
+    draw, file, read = random.Random(3), tmp_path / "made.csv", 0
+    for _ in range(1_000):
+        text = "".join(draw.choice(PIECES) for _ in range(draw.randint(1, 12)))
+        file.write_bytes((draw.choice(["", "label,x\n", "\n\n a \n"]) + text).encode())
+        with suppress(DataError):
+            mine = {name: column_sha256(cells) for name, cells in read_table(file).columns.items()}
+            second = room("table").read_table(str(file))
+            assert mine == {
+                name: column_hash([canonical(c) for c in cells]) for name, cells in second.items()
+            }
+            read += 1
+    assert read > 50

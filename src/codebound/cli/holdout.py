@@ -397,7 +397,7 @@ def _show(ledger: Ledger, output: Format, line: Line | None = None) -> None:
         ("loss", f"{':'.join(told['loss'])}, on {told['n']} {units}"),
         ("delta", told["delta"]),
         ("statements", f"{len(ledger.statements)} made; {left}"),
-        ("answers", f"{how}; {ledger.answer_bits:.1f} bits so far"),
+        ("answers", f"{how}; a statement that is not planned pays {ledger.answer_bits:.1f} bits"),
     ]
     tables = [tabulate(("what", "value"), sealed), *([Table("", rows)] if rows else [])]
     record = {"seal": told, "statements": list(ledger.statements), "head": ledger.head}

@@ -183,6 +183,8 @@ def parse_csv(content: bytes, name: str, *, is_growing: bool = False) -> AnswerT
             raise DataError(
                 f"{name} is no sound CSV file near line {reader.line_num}: {error}. Was it cut in the middle?"
             ) from error
+    if "\0" in text:
+        raise DataError(f"{name} has a zero byte in it: save it as CSV in UTF-8.")
     if not rows:
         raise DataError(f"{name} is empty: its first row must have the names of the columns.")
     header = [each.strip(" \t\r\n") for each in rows[0]]

@@ -30,8 +30,9 @@ def percent_down(share: float, digits: int = 2) -> str:
 
 def describe_data(seal: Line) -> str:
     """Return what a limit is about, such as ``new rows``."""
+    such = "" if seal["loss"][0] in ("wrong", "residual") else "such "
     clusters = seal.get("clusters")
-    return "new rows" if clusters is None else f"new clusters ({CLAIMS[clusters['claim']]})"
+    return f"{such}new rows" if clusters is None else f"{such}new clusters ({CLAIMS[clusters['claim']]})"
 
 
 def describe_result(seal: Line, line: Line, result: Mapping[str, Any] | None) -> str:

@@ -35,7 +35,7 @@ def read_table(spec: str) -> dict[str, list[str]]:
             raise ValueError("it has a zero byte")
         text = io.StringIO(content.decode("utf-8-sig"), newline="")
         rows = csv.reader(text, delimiter=DELIMITERS[path.suffix], strict=True)  # cells below 2^17 characters
-        names = [each.strip(BLANK) for each in next(rows, [])]
+        names = [each.strip(BLANK) for each in next(filter(None, rows), [])]
         if len({*names}) < len(names) or not names:
             raise ValueError("it has no names of columns, or one of them twice")
         columns = [[] for _ in names]

@@ -44,6 +44,12 @@ def test_groups_and_clusters_are_named(answers):
     assert "; shown in 0 of 2 groups" in said(better(path, "a", "b", data=answers))
 
 
+@pytest.mark.parametrize("loss", ["precision:spam", "class:spam"])
+def test_a_loss_on_some_rows_is_a_share_of_these(answers, loss):
+    path = seal(answers, Plan(look=("a",), loss=loss)).path
+    assert said(look(path, "a", data=answers)).endswith(" % of such new rows")
+
+
 def test_a_look_by_levels_may_tell_nothing(answers):
     path = seal(answers, Plan(looks=5)).path
     look(path, "b", data=answers)

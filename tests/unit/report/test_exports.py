@@ -346,7 +346,7 @@ def test_mlflow_is_told_the_limits_and_given_the_certificate(found, monkeypatch)
 
 
 def test_a_real_mlflow_keeps_both(found, tmp_path, monkeypatch):
-    mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
+    mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed: pip install codebound[exports]")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
     with mlflow.start_run() as run:
@@ -359,7 +359,8 @@ def test_a_real_mlflow_keeps_both(found, tmp_path, monkeypatch):
 
 def test_the_whole_schema_of_cyclonedx_agrees(evidence):
     validation = pytest.importorskip(
-        "cyclonedx.validation.json", reason="cyclonedx-python-lib is not installed"
+        "cyclonedx.validation.json",
+        reason="cyclonedx-python-lib is not installed: pip install codebound[exports]",
     )
     schema = pytest.importorskip("cyclonedx.schema")
     strict = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
@@ -368,7 +369,8 @@ def test_the_whole_schema_of_cyclonedx_agrees(evidence):
 
 def test_the_bindings_of_intoto_read_the_statement(evidence):
     bindings = pytest.importorskip(
-        "in_toto_attestation.v1.statement", reason="in-toto-attestation is not installed"
+        "in_toto_attestation.v1.statement",
+        reason="in-toto-attestation is not installed: pip install codebound[exports]",
     )
     from google.protobuf import json_format
     from in_toto_attestation.v1 import statement_pb2
@@ -378,7 +380,9 @@ def test_the_bindings_of_intoto_read_the_statement(evidence):
 
 
 def test_hugging_face_reads_the_card(evidence):
-    hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
+    hub = pytest.importorskip(
+        "huggingface_hub", reason="huggingface_hub is not installed: pip install codebound[exports]"
+    )
     card = hub.ModelCard(model_card(evidence))
     found = [(each.metric_type, each.metric_value) for each in card.data.eval_results]
     assert found == [(each.name, each.bound) for each in evidence.metrics]
