@@ -11,7 +11,7 @@ import hashlib
 import json
 import shlex
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from codebound.holdout.units import CLAIMS
 from codebound.report.holdout_page import list_assumed
 from codebound.report.plain import describe_confidence
 from codebound.report.summary import as_markdown
+from codebound.report.templates import render
 from codebound.run.errors import CodeboundError, FormatError, RefusedError, UsageError
 from codebound.run.files import file_sha256, read_json, write_text
 
@@ -56,6 +57,12 @@ class Metric:
     def share(self) -> float | None:
         """Share of losses among the counted examples."""
         return None if self.errors is None or not self.n else self.errors / self.n
+
+    @property
+    def words(self) -> str:
+        """Name and part, as people say them."""
+        name = self.name.replace("_", " ")
+        return f"{name}, {self.part}" if self.part else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,64 +318,9 @@ def cyclonedx_bom(evidence: Evidence) -> str:
 
 def model_card(evidence: Evidence) -> str:
     """A model card as Hugging Face reads it: metadata with a model index, then the same in words."""
-    lines = ["---", "tags:", "- codebound", "model-index:", f"- name: {_scalar(evidence.name)}", "  results:"]
-    for each in evidence.metrics:
-        words = f"{_in_words(each)}, at most, with probability at least 1 - {evidence.delta!r}"
-        lines += [
-            "  - task:",
-            f"      type: {evidence.task or 'other'}",
-            "    dataset:",
-            f"      type: {_scalar(evidence.data)}",
-            f"      name: {_scalar(evidence.data)}",
-            *([f"      config: {_scalar(each.part)}"] if each.part else []),
-            "      args:",
-            f"        sha256: {_scalar(evidence.data_hash[1])}",
-            f"        rows: {evidence.rows}",
-            "    metrics:",
-            f"    - type: {_scalar(each.name)}",
-            f"      value: {_decimal(each.bound)}",
-            f"      name: {_scalar(words)}",
-        ]
-    rows = [
-        f"| {as_markdown(_in_words(each))} | {percent(each.bound)} | "
-        f"{'' if each.errors is None else f'{each.errors:,} of {each.n:,}'} |"
-        for each in evidence.metrics
-    ]
-    assumed = "\n".join(f"* {as_markdown(line)}" for line in evidence.assumptions)
-    return "\n".join(
-        [
-            *lines,
-            "---",
-            "",
-            f"# {as_markdown(evidence.name)}",
-            "",
-            f"**{as_markdown(evidence.statements[0])}** {evidence.confidence}",
-            *(f"* {as_markdown(each)}" for each in evidence.statements[1:]),
-            "",
-            "| limit on new data | at most | counted |",
-            "|---|---|---|",
-            *rows,
-            "",
-            *(["The limits of parts hold at once, with the same probability.", ""] if rows[1:] else []),
-            "## Intended use",
-            "",
-            "[More Information Needed]",
-            "",
-            "## What has to be true",
-            "",
-            "No program can check these; the guarantee rests on them.",
-            "",
-            assumed,
-            "",
-            "## Check it",
-            "",
-            f"The evidence is `{evidence.file}`, SHA-256 `{evidence.sha256}` ({evidence.assurance}).",
-            f"Whoever has the rows ({evidence.data_hash[0]} `{evidence.data_hash[1]}`) runs, in its folder:",
-            "",
-            f"    {evidence.command}",
-            "",
-        ]
-    )
+    values = {each.name: getattr(evidence, each.name) for each in fields(evidence)}
+    words = {"scalar": _scalar, "decimal": _decimal, "markdown": as_markdown, "percent": percent}
+    return render("card.md.j2", {**values, **words}) + "\n"
 
 
 FORMS: Mapping[str, tuple[str, Callable[[Evidence], str]]] = {
@@ -456,12 +408,6 @@ def _facts(evidence: Evidence) -> dict[str, str]:
 
 def _counted(name: str) -> str:
     return name.replace("certified_", "counted_")
-
-
-def _in_words(metric: Metric) -> str:
-    """A metric as people call it, with its part of the data."""
-    name = metric.name.replace("_", " ")
-    return f"{name}, {metric.part}" if metric.part else name
 
 
 def _key(text: str) -> str:

@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).parent
 
 
 def render(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
-    """A template, filled in; values are escaped unless the template says otherwise.
+    """A template, filled in; values are escaped unless the template says otherwise, or is Markdown.
 
     It is a file in the folder of the package; what it extends may also be in ours. Styles and scripts are
     text, and stay as they are: ``asset(name)``.
@@ -26,7 +26,8 @@ def render(template: str, values: Mapping[str, object], *, package: str = "codeb
     from markupsafe import Markup
 
     places = [jinja2.PackageLoader(name, "") for name in dict.fromkeys((package, "codebound.report"))]
-    environment = jinja2.Environment(autoescape=True, loader=jinja2.ChoiceLoader(places))
+    is_markdown = template.endswith(".md.j2")
+    environment = jinja2.Environment(autoescape=not is_markdown, loader=jinja2.ChoiceLoader(places))
     environment.globals["asset"] = lambda name: Markup((_FOLDER / name).read_text("utf-8"))
     return environment.get_template(template).render(values)
 
