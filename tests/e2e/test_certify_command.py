@@ -400,10 +400,10 @@ def test_the_demo_is_not_vacuous(workspace, codebound, capsys):
     code, text, _ = codebound("demo", "--out", workspace / "demo", "--format", "json", "-q")
     record = json.loads(text)
     assert code == 0
-    assert (record["statement"], record["method"]) == ("C-15", "picks")
+    assert (record["statement"], record["method"]) == ("C-10", "split")
     bounds = {each["by"]: each["bound"] for each in record["guarantees"]}
-    assert list(bounds) == ["picks", "message", "hold-out"]
-    assert bounds["picks"] == record["bound"] < bounds["message"] < 0.5
+    assert list(bounds) == ["split", "message", "hold-out"]
+    assert bounds["split"] == record["bound"] < bounds["message"] < 0.5
     assert bounds["hold-out"] == record["holdout"]
     assert verdict(capsys, *printed_command(record))[0] == 0
     for folder in (workspace / "demo", workspace / "demo" / "message"):

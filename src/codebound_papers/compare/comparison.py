@@ -112,7 +112,7 @@ def end_of_demo(
     found = compare(model, *samples, certificates=certificates, effort=None, progress=progress)
     save_comparison(folder, comparison_record(found, samples, settings))
     study = "The three papers, a command each: codebound study guha23 (or arora18, shin21)"
-    return f"{study}\nEvery published bound beside it: {folder / 'compare.html'}"
+    return f"Every published bound beside the network: {folder / 'compare.html'}\n{study}"
 
 
 OF_ONE_NETWORK = ("weights", "initial", "certificate", "base", "unlabelled")
