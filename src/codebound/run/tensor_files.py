@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from codebound.run.errors import CertificateError, CodeboundError, FormatError, ModelError, brief
+from codebound.run.errors import CertificateError, FormatError, ModelError, brief
 from codebound.run.files import read_json, write_atomically
 
 if TYPE_CHECKING:
@@ -39,15 +39,18 @@ _WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.i
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors and nothing else into a safetensors file: equal tensors give equal bytes."""
-    write_atomically(path, _safetensors().torch.save(dict(tensors), metadata={"format": "pt"}))
+    from safetensors.torch import save
+
+    write_atomically(path, save(dict(tensors), metadata={"format": "pt"}))
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], record: object) -> None:
     """Write tensors and a JSON value into a safetensors file, with a checksum."""
-    safetensors = _safetensors()
+    from safetensors.torch import save
+
     text = json.dumps(record, allow_nan=False)
     metadata = {"format": "pt", "record": text, "sha256": state_sha256(tensors, text)}
-    write_atomically(path, safetensors.torch.save(dict(tensors), metadata=metadata))
+    write_atomically(path, save(dict(tensors), metadata=metadata))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
@@ -69,23 +72,13 @@ def peek_record(path: Path) -> Any:
 
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
-    safetensors = _safetensors()
+    from safetensors import SafetensorError, safe_open
+
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="pt") as file:
             yield file
-    except (OSError, safetensors.SafetensorError, ValueError, RecursionError) as error:
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise FormatError(f"{path} cannot be read: {error}. {ADVICE}") from error
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError as error:
-        raise CodeboundError(
-            "run folders are kept in safetensors files, and safetensors is not installed. "
-            "Install it, or train without a run folder."
-        ) from error
-    return safetensors
 
 
 def state_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -200,10 +193,12 @@ def _read_file(path: Path) -> dict[str, Tensor]:
 
 
 def _read_safetensors(path: Path) -> dict[str, object]:
-    safetensors = _safetensors()
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     try:
-        return dict(safetensors.torch.load_file(path))
-    except (safetensors.SafetensorError, OSError, KeyError) as cause:
+        return dict(load_file(path))
+    except (SafetensorError, OSError, KeyError) as cause:
         raise ModelError(
             f"{path}: not a whole safetensors file ({cause}). Fetch or save it again."
         ) from cause

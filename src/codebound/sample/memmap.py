@@ -7,7 +7,6 @@ What is computed from such arrays is computed block by block, so that memory doe
 from __future__ import annotations
 
 import tempfile
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from codebound.run.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -56,36 +55,9 @@ def sort_blocks(blocks: Iterable[NDArray[Any]], n: int, dtype: DTypeLike) -> NDA
         >>> sort_blocks([np.array([3.0, 1.0]), np.array([2.0])], 3, np.float64)
         array([1., 2., 3.])
     """
-    sorted_blocks, ends = allocate(n, dtype), [0]
+    numbers, done = allocate(n, dtype), 0
     for block in blocks:
-        ends.append(ends[-1] + block.size)
-        sorted_blocks[ends[-2] : ends[-1]] = np.sort(block, axis=None)
-    runs = [sorted_blocks[start:stop] for start, stop in pairwise(ends) if stop > start]
-    if len(runs) < 2:
-        return sorted_blocks
-    return _merge(runs, allocate(n, dtype))
-
-
-def _merge(runs: Sequence[NDArray[Any]], into: NDArray[Any]) -> NDArray[Any]:
-    """Runs in order as one: between two pivots lie some blocks of numbers, which are sorted together."""
-    every = max(1, BLOCK // len(runs))
-    samples = np.sort(np.concatenate([run[every - 1 :: every] for run in runs]))
-    pivots = np.unique(samples[:: len(runs)])
-    starts, done = [0] * len(runs), 0
-    for pivot in pivots:
-        below = [int(np.searchsorted(run, pivot, side="left")) for run in runs]
-        upto = [int(np.searchsorted(run, pivot, side="right")) for run in runs]
-        done = _sort_into(into, done, runs, starts, below)
-        equal = sum(upto) - sum(below)  # any number of them, without a copy
-        into[done : done + equal] = pivot
-        starts, done = upto, done + equal
-    _sort_into(into, done, runs, starts, [len(run) for run in runs])
-    return into
-
-
-def _sort_into(
-    into: NDArray[Any], done: int, runs: Sequence[NDArray[Any]], starts: list[int], stops: list[int]
-) -> int:
-    piece = np.concatenate([run[a:b] for run, a, b in zip(runs, starts, stops, strict=True)])
-    into[done : done + len(piece)] = np.sort(piece)
-    return done + len(piece)
+        numbers[done : done + block.size] = block.reshape(-1)
+        done += block.size
+    numbers.sort()  # in place: the system keeps in memory what there is room for
+    return numbers

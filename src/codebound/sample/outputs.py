@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codebound.run.errors import ModelError, UsageError
 from codebound.run.extensions import LazyModule
 from codebound.run.progress import Progress, silent
-from codebound.sample.losses import column_leads
+from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +31,7 @@ def margins(logits: Tensor, labels: Tensor) -> Tensor:
         tensor([2., 0., -inf], dtype=torch.float64)
     """
     _check(logits, labels)
-    scores = logits.detach().double()
-    margin = column_leads(scores, labels.long())
-    is_sound = torch.isfinite(scores).all(dim=1) & torch.isfinite(margin)
-    return torch.where(is_sound, margin, -torch.inf)
+    return WRONG.differences(logits, labels)
 
 
 def logit_chunks(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # of no file is another program run
-_GREY = frozenset({"1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
+_GREY = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "I;16N"})
 _USUAL = (32, 32)
 _PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation"})
 _MAX_SIDE = 20_000
@@ -39,7 +39,6 @@ _ON_ITS_SIDE = (5, 6, 7, 8)
 _LOST = {
     "frames": "have more than one frame, of which the first is read",
     "depth": "have 16 or more bits a pixel, which are divided by 256",
-    "floats": "have floating-point pixels, read from 0 to 255: what lies outside is cut off, fractions too",
     "holes": "have a channel or a colour for transparency, and are put on white",
 }
 
@@ -146,6 +145,8 @@ def _headers(files: Sequence[Path]) -> tuple[set[tuple[int, int]], bool, Counter
     lost: Counter[str] = Counter()
     for path in files:
         with _open(path) as image:
+            if image.mode == "F":
+                raise DataError(f"{path} has floating-point pixels, of unknown white. Save 8 bits a pixel.")
             if max(image.size) > _MAX_SIDE:
                 raise DataError(f"{path} is {image.size} pixels; {_MAX_SIDE} a side are read.")
             pixels, size = math.prod(image.size), path.stat().st_size
@@ -158,7 +159,6 @@ def _headers(files: Sequence[Path]) -> tuple[set[tuple[int, int]], bool, Counter
             modes.add(image.mode)
             lost["frames"] += getattr(image, "is_animated", False)
             lost["depth"] += image.mode.startswith("I")
-            lost["floats"] += image.mode == "F"
             lost["holes"] += image.has_transparency_data
     return sizes, modes <= _GREY, lost
 
@@ -191,15 +191,12 @@ def _decode(files: Sequence[Path], size: tuple[int, int], *, is_grey: bool) -> N
 
 
 def _of_8_bits(image: Image.Image) -> Image.Image:
-    """An image of 8 bits: deeper values divided by 256, floats cut off."""
+    """An image of 8 bits: deeper values divided by 256."""
     from PIL import Image
 
     if image.mode.startswith("I"):
         levels = np.asarray(image) >> 8
         return Image.fromarray(levels.clip(0, 255, out=levels).astype(np.uint8))
-    if image.mode == "F":
-        floats = np.nan_to_num(np.asarray(image))
-        return Image.fromarray(floats.clip(0, 255, out=floats).astype(np.uint8))
     return image
 
 

@@ -1,5 +1,4 @@
 import json
-import sys
 from dataclasses import replace
 
 import pytest
@@ -196,13 +195,6 @@ def test_the_rest_of_a_write_that_was_killed_is_cleared_away(tmp_path):
     (tmp_path / ".config.json.0123.partial").write_text("{")
     fit(net(), noise(), ADAM, out=tmp_path)
     assert not list(tmp_path.glob("*.partial"))
-
-
-def test_without_safetensors_a_run_folder_is_refused_and_training_is_not(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
-    with pytest.raises(CodeboundError, match="safetensors is not installed"):
-        fit(net(), noise(), ADAM, out=tmp_path)
-    assert fit(net(), noise(), ADAM).epochs == 5
 
 
 def flip(content: bytes) -> bytes:
