@@ -24,6 +24,7 @@ from codebound.request import ERROR, Known, Run
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.progress import open_bar
 from codebound.sample.caveats import STANDARDISED
+from codebound.sample.columns import as_cells
 from codebound.sample.dataset import printable
 from codebound.sample.load import load_sample
 from codebound.sample.order import arrange, usual_share
@@ -374,8 +375,8 @@ def _store(inputs: Any, numbers: NDArray[np.int64], names: tuple[str, ...]) -> S
         )
     dtype = getattr(inputs, "dtype", None)
     is_table = getattr(inputs, "ndim", 0) == 2 and getattr(dtype, "kind", "") == "f"
-    sample = load_sample((inputs, numbers), classes=len(names), cells=True if is_table else None)
-    return replace(sample, class_names=names)
+    sample = replace(load_sample((inputs, numbers)), class_names=names)
+    return replace(sample, x=as_cells(sample.x), is_cells=True) if is_table else sample
 
 
 def _count_known(arranged: Arranged, share: float | None) -> int:

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import struct
 import tracemalloc
 import zipfile
@@ -54,21 +53,6 @@ def idx_files(stream: np.random.Generator) -> dict[str, bytes]:
 
 def md5_of(files: dict[str, bytes]) -> dict[str, str]:
     return {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
-
-
-def sha256_of(name: str) -> str:
-    """A digest that stands for what is called so."""
-    return hashlib.sha256(name.encode()).hexdigest()
-
-
-def rechained(lines: list[dict]) -> bytes:
-    """A ledger as one who forges its lines would write it: every hash is right again."""
-    content, previous = b"", "0" * 64
-    for line in lines:
-        text = json.dumps({**line, "previous": previous}, sort_keys=True, separators=(",", ":")).encode()
-        previous = hashlib.sha256(text).hexdigest()
-        content += text + b"\n"
-    return content
 
 
 @st.composite

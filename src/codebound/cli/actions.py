@@ -22,7 +22,6 @@ from codebound.run.files import new_folder
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.sample.arrays import read_npy
 from codebound.sample.caveats import remarks
-from codebound.sample.dataset import reading_options
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_sample, split
 from codebound.sample.order import Design
@@ -297,7 +296,7 @@ def _load(
     progress: Progress = silent,
 ) -> Sample:
     if encoder is None:
-        return load_sample(spec, role=role, folder=folder, **({} if like is None else reading_options(like)))
+        return load_sample(spec, role=role, folder=folder, like=like)
     from codebound.known.encoder import load_table
 
     return load_table(encoder, spec, role=role, folder=folder, like=like, progress=progress)

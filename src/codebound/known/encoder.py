@@ -23,7 +23,7 @@ from codebound.run.errors import CodeboundError, DataError, ModelError, UsageErr
 from codebound.run.extensions import import_named
 from codebound.run.files import content_key, make_folder, source_sha256, write_atomically
 from codebound.run.progress import Progress, silent
-from codebound.sample.dataset import LICENCE, Made, Sample, Scaling, reading_options
+from codebound.sample.dataset import LICENCE, Made, Sample, Scaling
 from codebound.sample.formats.catalogue import cache_folder
 from codebound.sample.formats.texts import load_texts
 from codebound.sample.load import load_sample
@@ -144,11 +144,9 @@ class Encoder:
         self, source: Any, *, role: str = "train", like: Sample | None = None, folder: Path | None = None
     ) -> Sample:
         """The sample as it takes it, with the classes of another table."""
-        known = {} if like is None else reading_options(like)
         if self.takes_texts:
-            of_texts = {name: known[name] for name in ("classes", "class_names") if name in known}
-            return load_texts(source, role=role, **of_texts)
-        return load_sample(source, role=role, folder=folder, **known)
+            return load_texts(source, role=role, like=like)
+        return load_sample(source, role=role, folder=folder, like=like)
 
     def _require_unseen(self, sample: Sample) -> None:
         """Refuses a sample of which it saw an input; in test data a few may be equal by chance."""

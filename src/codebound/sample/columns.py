@@ -42,7 +42,6 @@ _DAY = re.compile(
 _MICROSECOND = timedelta(microseconds=1)
 _A_DAY = timedelta(days=1) // _MICROSECOND
 _SHOWN_LEVELS = 12
-_MARKS = ("#", "*", "?")
 _WITH_COMMA = re.compile(r"[+-]?\d[\d. ]*(,\d+)+(\.\d+)?", re.ASCII)
 _OTHER_DAY = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{4}(?:[ T].*)?", re.ASCII)
 _DECLARED = re.compile(r"(?P<name>.+?)\s*\{(?P<levels>.*)\}")
@@ -66,8 +65,7 @@ class Title:
         words = [each.strip() for each in declared["levels"].split("|")]
         if len(set(words)) != len(words) or "" in words:
             raise DataError(f"{source}: the levels in the header {title!r} must be different words.")
-        levels = tuple(each for each in words if each not in _MARKS)
-        return cls(declared["name"], levels, bool(levels) or ("*" in words and "#" not in words))
+        return cls(declared["name"], () if words == ["*"] else tuple(words), True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -254,17 +254,6 @@ def require_certifiable(sample: Sample) -> None:
             "make classes of a quantity by limits that were fixed in advance; for a quantity itself there is "
             "codebound holdout seal with the loss residual:TAU."
         )
-
-
-def reading_options(sample: Sample) -> dict[str, Any]:
-    """Return the options of ``load_sample`` that read another sample alike."""
-    return {
-        "classes": sample.classes,
-        "class_names": sample.class_names,
-        "columns": sample.columns,
-        "cells": sample.is_cells if sample.columns else None,
-        "input_shape": () if sample.features else sample.input_shape,  # what was encoded had another
-    }
 
 
 def align_labels(dataset: Sample, names: tuple[str, ...]) -> Sample:

@@ -51,7 +51,7 @@ _SHOWN_CHARACTERS = 24
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Options of ``load_sample``."""
+    """Options for reading a sample."""
 
     role: str = "train"
     classes: int | None = None
@@ -59,6 +59,15 @@ class Reading:
     columns: tuple[Title, ...] = ()
     cells: bool | None = None
     input_shape: tuple[int, ...] = ()
+
+    @classmethod
+    def like(cls, role: str, sample: Sample | None) -> Reading:
+        """Return the options that read another sample alike."""
+        if sample is None:
+            return cls(role)
+        cells = sample.is_cells if sample.columns else None
+        shape = () if sample.features else sample.input_shape  # what was encoded had another
+        return cls(role, sample.classes, sample.class_names, sample.columns, cells, shape)
 
 
 def rows_like(

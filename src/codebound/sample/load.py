@@ -19,7 +19,7 @@ from codebound.run.errors import CodeboundError, DataError, UsageError, did_you_
 from codebound.run.extensions import LazyModule, import_named
 from codebound.sample.arrays import from_arrays, read_arrays
 from codebound.sample.columns import Title, text_cells
-from codebound.sample.dataset import ROLES, Sample, Scaling, align_labels, permutation, reading_options
+from codebound.sample.dataset import ROLES, Sample, Scaling, align_labels, permutation
 from codebound.sample.formats.catalogue import KNOWN, KnownDataset, locate, read
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.frames import Reading, read_labels, sample_of
@@ -41,15 +41,7 @@ _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def load_sample(
-    spec: object,
-    *,
-    role: str = "train",
-    folder: Path | None = None,
-    classes: int | None = None,
-    class_names: tuple[str, ...] = (),
-    columns: tuple[Title, ...] = (),
-    cells: bool | None = None,
-    input_shape: tuple[int, ...] = (),
+    spec: object, *, role: str = "train", folder: Path | None = None, like: Sample | None = None
 ) -> Sample:
     """Load a sample; never downloads.
 
@@ -62,12 +54,7 @@ def load_sample(
             PyTorch, whose transforms are applied.
         role: For named datasets the split, ``train`` or ``test``; for the others the use of the sample.
         folder: First place to look for a named dataset; then the cache is searched.
-        classes: Number of classes, where the source leaves it open; by default the largest label plus one.
-        class_names: Classes of another sample, in the order of its labels: folders and words get the labels
-            that they have there.
-        columns: Columns of another sample, where it is a table: this one is read by the same.
-        cells: True to store a table as cells; by default where it has words or gaps.
-        input_shape: Of another sample: images in a folder are brought to its size and channels.
+        like: Another sample, whose classes, columns and size of images hold for this one too.
 
     Raises:
         DataError: The sample is missing, damaged or unreadable; the message says what to do.
@@ -80,7 +67,7 @@ def load_sample(
     """
     if role not in ROLES:
         raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
-    how = Reading(role, classes, tuple(class_names), tuple(columns), cells, tuple(input_shape))
+    how = Reading.like(role, like)
     return align_labels(_load(spec, folder, how), how.class_names)
 
 
@@ -367,7 +354,7 @@ def as_dataset(given: object, *, role: str = "train", like: Sample | None = None
                 "the header: label{no|yes}."
             )
         return given if like is None else align_labels(given, like.class_names)
-    return load_sample(given, role=role, **({} if like is None else reading_options(like)))
+    return load_sample(given, role=role, like=like)
 
 
 def split(

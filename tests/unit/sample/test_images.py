@@ -7,8 +7,13 @@ import pytest
 from PIL import Image
 
 from codebound.run.errors import DataError
+from codebound.sample.arrays import from_arrays
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.load import as_dataset, load_sample
+
+
+def classes_like(count):
+    return from_arrays(np.zeros((count, 1)), range(count), name="classes")
 
 
 def save(path, value, size=(4, 3), mode="L"):
@@ -212,7 +217,7 @@ def test_remarks_count_images_that_lose_something(tmp_path):
 def test_an_unlabelled_folder_needs_no_classes(tmp_path):
     save(tmp_path / "1.png", 3)
     save(tmp_path / "2.png", 4)
-    data = load_sample(str(tmp_path), role="unlabelled", classes=5)
+    data = load_sample(str(tmp_path), role="unlabelled", like=classes_like(5))
     assert (data.x[:, 0, 0, 0].tolist(), data.y.tolist(), data.classes) == ([3, 4], [0, 0], 5)
 
 

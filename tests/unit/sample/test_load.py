@@ -177,7 +177,7 @@ def test_arguments_out_of_range():
     with pytest.raises(UsageError, match="split"):
         load_sample("digits", role="certify")
     with pytest.raises(UsageError, match="10 classes"):
-        load_sample("digits", classes=7)
+        load_sample("digits", like=from_arrays(np.zeros((7, 1)), range(7), name="seven"))
 
 
 @pytest.mark.thorough
@@ -245,7 +245,8 @@ def test_a_class_that_the_sample_has_not_is_named(tmp_path):
     test = pictures(tmp_path / "there", cat=1, wolf=2)
     with pytest.raises(DataError, match=r"classes that the sample has not: wolf\. Those .* cat, dog\."):
         load_both(data, test)
-    alone = load_sample(str(test), role="unlabelled", class_names=("cat", "dog"))
+    two = load_sample(str(pictures(tmp_path / "two", cat=1, dog=1)))
+    alone = load_sample(str(test), role="unlabelled", like=two)
     assert (alone.classes, alone.y.tolist()) == (2, [0, 0, 0])
 
 

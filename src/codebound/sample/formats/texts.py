@@ -18,16 +18,14 @@ if TYPE_CHECKING:
     from codebound.sample.dataset import Sample
 
 
-def load_texts(
-    spec: Any, *, role: str = "train", classes: int | None = None, class_names: tuple[str, ...] = ()
-) -> Sample:
+def load_texts(spec: Any, *, role: str = "train", like: Sample | None = None) -> Sample:
     """Load texts from ``table.csv:LABELS``, from ``package.module:factory``, or from memory.
 
     Of a table all other columns are the text. A factory is called without arguments and returns a list of
     texts and a list of labels. In memory it is such a pair, or a data frame with a column called label. The
     sample has its texts, and one column of cells.
     """
-    how, name = Reading(role, classes, class_names), "texts in memory"
+    how, name = Reading.like(role, like), "texts in memory"
     if not isinstance(spec, str):
         found, source = _from_memory(spec, how), f"{type(spec).__name__} in memory"
     elif (table := table_of(name := spec)) is not None:
@@ -44,7 +42,7 @@ def load_texts(
     texts, labels, names = found
     if not texts or not all(isinstance(each, str) for each in texts):
         raise DataError(f"{name} must hold at least one text, and nothing but texts.")
-    count = classes if classes is not None else len(names) or None
+    count = how.classes if how.classes is not None else len(names) or None
     x = text_cells(texts)[:, None]
     sample = from_arrays(x, labels, name=name, role=role, classes=count, source=source, cells=True)
     return replace(sample, class_names=names, texts=tuple(texts))
