@@ -131,7 +131,7 @@ def test_declared_tables_groups_and_salts_are_in_the_file():
 @pytest.mark.parametrize(
     ("asked", "error", "words"),
     [
-        ({"method": "pick"}, UsageError, "Did you mean picks"),
+        ({"method": "pick"}, UsageError, "Did you mean .picks."),
         ({"effort": "huge"}, UsageError, "unknown effort"),
         ({"minutes": -1.0}, UsageError, "positive number"),
         ({"minutes": 1.0, "effort": "quick"}, UsageError, "in place of an effort"),
