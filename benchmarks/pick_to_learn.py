@@ -20,6 +20,7 @@ from ratios import beside
 from codebound.bits.plain_code import PICKS
 from codebound.bounds.held_out import picked_risk
 from codebound.bounds.risk import PickedFacts, percent
+from codebound.certificate.offers import rule_outcome
 from codebound.learn.features import FilterFeatures, prepare
 from codebound.learn.learner import Learner
 from codebound.learn.picking import carry_out
@@ -80,7 +81,7 @@ def main() -> None:
     start = time.perf_counter()
     learned = carry_out(rule, arranged, form=PICKS, first=FIRST, patience=True)
     own = time.perf_counter() - start
-    bits = learned.choice(arranged).encode(sample.input_shape)[0].length
+    bits = rule_outcome(learned, arranged).encoded[0].length
     facts = PickedFacts(
         picks=learned.last.picks,
         errors=learned.last.errors,

@@ -38,7 +38,7 @@ from codebound.sample.questions import Question, parse_question
 if TYPE_CHECKING:
     from torch import nn
 
-    from codebound.bounds.risk import RiskBound, Subject
+    from codebound.bounds.risk import Subject
     from codebound.certificate.file import Certificate
     from codebound.certificate.offers import Offer
     from codebound.known.messages import AbstractOriginal
@@ -89,9 +89,15 @@ def certify(
     delta = check_delta(delta)
     with open_bar("certify") if run.progress is None else nullcontext(run.progress) as progress:
         began, place = time.perf_counter(), resolve_device(run.device)
-        sample, test, claim = _read_samples(data, test, claim)
+        sample = as_dataset(data)
+        require_certifiable(sample)
+        if test is not None:
+            test = as_dataset(test, role="test", like=sample)
+            require_like("test", test, sample)
+        if claim.unlabelled is not None:
+            claim = replace(claim, unlabelled=as_dataset(claim.unlabelled, role="unlabelled", like=sample))
         question = parse_question(claim.loss, claim.on, classes=sample.classes)
-        task = Task(sample=sample, delta=delta, design=claim.design, tables=known.tables)
+        task = Task(sample=sample, delta=delta, design=claim.design, tables=tuple(known.scores))
         module = f = original_errors = None
         origin, notes = UNKNOWN if known.trained_on is None else Origin(known.trained_on), []
         asked = (network, learner, known.base, known.helper, known.share, claim.unlabelled, claim.input_range)
@@ -152,18 +158,6 @@ def certify(
         )
 
 
-def _read_samples(data: Any, test: Any, claim: Claim) -> tuple[Sample, Sample | None, Claim]:
-    """The sample, the test sample and the claim with its unlabelled inputs, if they suit each other."""
-    sample = as_dataset(data)
-    require_certifiable(sample)
-    if test is not None:
-        test = as_dataset(test, role="test", like=sample)
-        require_like("test", test, sample)
-    if claim.unlabelled is not None:
-        claim = replace(claim, unlabelled=as_dataset(claim.unlabelled, role="unlabelled", like=sample))
-    return sample, test, claim
-
-
 def _answer(question: Question, assurance: str, search: Search) -> list[Offer]:
     """The offers for the question that was asked: classifiers are chosen by plain errors, whatever it is.
 
@@ -215,21 +209,17 @@ def _test(
     else:
         errors = outcome.count_losses(about, question.loss)
 
-    def bound(errors: int, n: int, subject: Subject) -> RiskBound:
-        facts = HoldoutFacts(
-            errors=errors, n=n, delta=task.delta, classes=task.sample.classes, subject=subject
-        )
-        return holdout(facts)
-
     copies = cross_duplicates(task.sample, test_set).count
-    tested: dict[str, Any] = {
-        "holdout": None if errors is None else bound(errors, about.n, subject),
-        "copies": copies,
-    }
+    tested: dict[str, Any] = {"copies": copies}
+    classes = task.sample.classes
+    if errors is not None:
+        facts = HoldoutFacts(errors=errors, n=about.n, delta=task.delta, classes=classes, subject=subject)
+        tested["holdout"] = holdout(facts)
     if original is None or not question.is_plain or task.is_about_f:
         return tested
     of_f = collect_answers(original.build(), test_set.on("cpu"))
-    tested["holdout_f"] = bound(of_f.errors, test_set.n, "f")
+    facts = HoldoutFacts(errors=of_f.errors, n=test_set.n, delta=task.delta, classes=classes, subject="f")
+    tested["holdout_f"] = holdout(facts)
     if not copies and outcome.classifier is not None:
         differ = count_differences(of_f, outcome.classifier, test_set, takes_stored=outcome.takes_stored)
         tested["disagreement"] = HoldoutFacts(errors=differ, n=test_set.n, delta=task.delta)

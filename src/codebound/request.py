@@ -38,8 +38,8 @@ class Known:
     """Things that were fixed without the counted examples.
 
     Attributes:
-        scores: Tables of scores of every example, in an order that was fixed before any was counted: of a
-            model, a prompt, a checkpoint. The first costs two bits, the others a few more.
+        scores: A table of scores of every example, or several in an order that was fixed before any was
+            counted: of a model, a prompt, a checkpoint. The first costs two bits, the others a few more.
         base: A network of the same architecture that was neither trained nor selected on the sample: its
             scores are declared, or a message codes only the difference to it. Nobody can check that.
         helper: What makes a helper, called with the known share alone (and ``device`` and ``progress``, where
@@ -57,24 +57,21 @@ class Known:
         0.5
     """
 
-    scores: ScoreTable | Sequence[ScoreTable] = ()
+    scores: Sequence[ScoreTable] = ()
     base: Pretrained | None = None
     helper: Callable[[Sample], Any] | Pretrained | None = None
     share: float | None = None
     trained_on: str | None = None
 
     def __post_init__(self) -> None:
+        is_one = not isinstance(self.scores, list | tuple)
+        object.__setattr__(self, "scores", (self.scores,) if is_one else tuple(self.scores))
         if self.share is not None and not 0.0 < self.share < 1.0:
             raise UsageError(f"the known share is a part of the sample, between 0 and 1. Got {self.share!r}.")
         if self.helper is not None and self.share is None:
             raise UsageError("a helper is made of a part of the sample: give the share, such as share=0.5.")
         if self.base is not None and self.share is not None:
             raise UsageError("a base knows nothing of the sample: give it or a share, not both.")
-
-    @property
-    def tables(self) -> tuple[ScoreTable, ...]:
-        """The tables of scores, in their order."""
-        return tuple(self.scores) if isinstance(self.scores, list | tuple) else (self.scores,)  # type: ignore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -216,8 +213,8 @@ class Task:
                 f"{self.sample.name}: every label is 0, so there is nothing to tell apart. Give examples of "
                 "two classes, or the number of classes where one of them does not occur."
             )
-        scaling = round_scaling(self.sample.scaling, self.sample.input_shape)
-        if scaling != self.sample.scaling:
+        if self.sample.scaling not in CATALOGUE:
+            scaling = round_scaling(self.sample.scaling, self.sample.input_shape)
             self.sample = replace(self.sample, scaling=scaling)
         require_fixed_scaling(self.sample)
         if self.design.clusters is not None and self.question.on == "all":

@@ -96,6 +96,7 @@ class PlainCoder(ABC):
 
     def ones(self, count: int = 0, most: int | None = None) -> int:
         """As many ones and a zero; ``most`` ones are behind the last choice and have no zero."""
+        self.require(most is None or count <= most, f"there are at most {most} ones. Got {count}.")
         found = 0
         while found != most and self.flag(found < count):
             found += 1
@@ -103,6 +104,7 @@ class PlainCoder(ABC):
 
     def gamma(self, value: int = 1) -> int:
         """A number from 1 to 2^41 - 1, of which no range is known."""
+        self.require(1 <= value < 2 << MOST_ZEROS, f"a number is from 1 to 2^41 - 1. Got {value}.")
         zeros = 0
         while not self.flag(zeros >= value.bit_length() - 1):
             zeros += 1
@@ -144,16 +146,6 @@ class PlainWriter(PlainCoder):
         return value
 
     bits = code
-
-    def ones(self, count: int = 0, most: int | None = None) -> int:
-        """As many ones, and a zero unless they are ``most``."""
-        self.require(most is None or count <= most, f"there are at most {most} ones. Got {count}.")
-        return super().ones(count, most)
-
-    def gamma(self, value: int = 1) -> int:
-        """A number from 1 to 2^41 - 1."""
-        self.require(1 <= value < 2 << MOST_ZEROS, f"a number is from 1 to 2^41 - 1. Got {value}.")
-        return super().gamma(value)
 
     def finish(self) -> Bits:
         """Return the message."""

@@ -36,6 +36,7 @@ from codebound.certificate.verification import verify
 from codebound.certificate.words import describe_files, list_declarations
 from codebound.known.score_tables import Biased, run_on
 from codebound.learn.learner import KernelNetwork
+from codebound.learn.rule import RuleChoice
 from codebound.run.errors import CertificateError, FormatError, RefusedError
 from codebound.run.extensions import form_of
 from codebound.run.progress import Progress, finish_block, silent
@@ -127,13 +128,16 @@ def rule_outcome(learned: Learned, arranged: Arranged) -> Outcome:
     """A kernel network that a rule learned from a share, or from examples that it picked."""
     sample = arranged.sample
     values, room = learned.scores()
+    choice = RuleChoice.of(
+        learned.form, learned.rule, first=learned.first, units=arranged.units, classes=len(learned.classes)
+    )
     has_picks = learned.form == PICKS
     says = f"learned from {learned.first} examples without picks"
     if has_picks:
         says = f"{count_of(len(learned.picks), 'pick')} beside {learned.first} first ones"
     return Outcome(
         form=learned.form,
-        encoded=learned.choice(arranged).encode(sample.input_shape),
+        encoded=choice.encode(sample.input_shape),
         made=learned,
         classes=learned.classes,
         judge=partial(judge, values=values, labels=sample.y, classes=learned.classes, room=room),
@@ -276,7 +280,7 @@ def assess(outcome: Outcome, task: Task, *, method: str = "", question: Question
     question.loss.check_labels(outcome.classes.tolist())
     prefix, noted = front(question, task.sample.classes)
     body, ledger = outcome.encoded
-    bits = join(prefix, body)
+    bits = join(prefix, body) if prefix.length else body
     known, counted = task.arranged.split(outcome.known_rows)
     tallies = count(
         task.arranged,
@@ -427,7 +431,7 @@ def draft(offer: Offer, task: Task) -> Certificate:
         vacuous=offer.is_vacuous,
     )
     original = _describe_original(offer, task) if task.is_about_f else None
-    learned = outcome.classifier if outcome.takes_stored else None
+    learned = None if outcome.form == NETWORK else outcome.classifier
     made = (sample.features, None if task.base is None else task.base.made, *task.tables)
     return Certificate(
         sample=facts,

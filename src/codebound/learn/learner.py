@@ -13,7 +13,7 @@ from torch import nn
 
 from codebound.learn.features import FeatureMap, vectors_of
 from codebound.learn.kernels import KeptRows, Kernel, KernelRidge, StreamedRows
-from codebound.learn.rule import FEATURES, Rule, RuleChoice
+from codebound.learn.rule import FEATURES, Rule
 from codebound.run.device import exact_products
 from codebound.run.errors import FormatError
 from codebound.run.progress import Progress, silent
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from codebound.learn.features import Prepared
     from codebound.sample.dataset import Sample
-    from codebound.sample.order import Arranged
 
 _TOLERANCE = 1e-4  # as in counting; a verifier uses half of these two
 _LEAST_MARGIN = {True: 1e-6, False: 1e-5}  # by whether the rule picks
@@ -87,11 +86,6 @@ class Learned:
     def scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Scores of every row, and by how much a difference has to be larger than nothing."""
         return self.outputs.numpy(), room_of(self.outputs, picks=self.rule.rounds > 0).numpy()
-
-    def choice(self, arranged: Arranged) -> RuleChoice:
-        """The words of its message."""
-        classes = len(self.classes)
-        return RuleChoice.of(self.form, self.rule, first=self.first, units=arranged.units, classes=classes)
 
 
 def room_of(outputs: Tensor, *, picks: bool) -> Tensor:

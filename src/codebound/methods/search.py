@@ -323,8 +323,8 @@ def run(search: Search, name: str, *, minutes: float | None = None) -> Offer:
 
 def _try(search: Search, name: str) -> None:
     """Run a method, or all of them, at the effort of the search."""
-    for each in list_methods() if name == "auto" else (name,):
-        search.running, search.held, method = each, None, find_method(each)
+    for each, method in (list_methods() if name == "auto" else {name: find_method(name)}).items():
+        search.running, search.held = each, None
         if name == "auto" and method.needs_network and search.task.original is None:
             search.skipped[each] = NO_NETWORK
             continue

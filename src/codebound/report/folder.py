@@ -190,11 +190,6 @@ class Result:
         return None if self.certificate.known.base is None else self.task.base_tensors
 
     @property
-    def takes_stored(self) -> bool:
-        """Return True if the network takes inputs as they are stored."""
-        return self.offer.outcome.takes_stored
-
-    @property
     def sentence(self) -> str:
         """The guarantee, in words."""
         return self.certificate.sentence

@@ -258,7 +258,7 @@ def select_examples(found: Result) -> ExampleTiles:
         set(learned.tolist()),
         most,
         loss=found.certificate.question.loss,
-        is_raw=found.takes_stored,
+        is_raw=found.offer.outcome.takes_stored,
     )
     return ExampleTiles(
         tuple(_tile(sample, number) for number in picked[:most_picks].tolist()),

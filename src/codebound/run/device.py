@@ -71,16 +71,12 @@ def rounded_products(precision: Precision, device: torch.device) -> AbstractCont
     GPUs that have it; everywhere else they are as they are.
     """
     is_rounded = precision == "tensorfloat32" and device.type == "cuda"
-    return _products("high") if is_rounded else nullcontext()
-
-
-def exact_products() -> AbstractContextManager[None]:
-    """Compute float32 products in float32, whatever the program around allows."""
-    return _products("highest")
+    return exact_products("high") if is_rounded else nullcontext()
 
 
 @contextmanager
-def _products(precision: str) -> Iterator[None]:
+def exact_products(precision: str = "highest") -> Iterator[None]:
+    """Compute float32 products in float32, whatever the program around allows."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:
