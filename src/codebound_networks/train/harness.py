@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -234,21 +234,18 @@ class _Samples:
         """The network as one that returns its scores alone, and what was found out about it."""
         model.eval()
         x, _ = self.train.batch(torch.zeros(2, dtype=torch.int64, device=self.train.x.device), self.dtype)
-        adapter, network = Adapter(model, train_set.classes), model
+        adapter = Adapter(model, train_set.classes)
         try:
-            found = model(x)
-        except Exception as error:  # whatever the user's network raises
-            with suppress(ModelError):
-                adapter.settle(x, type(model).__name__)
-            if not adapter.notes or adapter.network is not model:
-                raise ModelError(
-                    f"the model cannot take the inputs of {train_set.name}, of shape "
-                    f"{train_set.input_shape}: {brief(error)}\n  {_advise_precision(model) or _TRAINS}"
-                ) from error
-            network, found = adapter, adapter(x)
-        if not isinstance(found, Tensor):
             adapter.settle(x, type(model).__name__)
-            network, found = adapter, adapter(x)
+            if adapter.network is not model:
+                raise ModelError("it takes numbers in double precision alone")
+        except ModelError as error:
+            raise ModelError(
+                f"the model cannot take the inputs of {train_set.name}, of shape {train_set.input_shape}: "
+                f"{brief(error)}\n  {_advise_precision(model) or _TRAINS}"
+            ) from error
+        network = adapter if adapter.notes else model
+        found = network(x)
         shape = tuple(found.shape)
         if shape != (2, train_set.classes):
             raise ModelError(

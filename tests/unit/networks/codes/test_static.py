@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codebound.bits.plain_code import Bits
 from codebound_networks.codes import static
 
 
@@ -18,20 +19,14 @@ def blocks(draw):
 
 
 @given(blocks())
-def test_few_lanes_and_many_write_and_read_the_same(made):
+def test_a_block_gives_its_symbols_back_and_ends_where_it_ends(made):
     symbols, kinds, lanes_log2 = made
     table = static.frequency_table(np.bincount(symbols, minlength=kinds))
-    found = []
-    for encode in (static._encode_few, static._encode_lanes):
-        states = np.full(1 << lanes_log2, static.LOWEST, dtype=np.int64)
-        found.append((encode(symbols, table, states), states))
-    (words, states), (theirs, their_states) = found
-    assert words.tolist() == theirs.tolist()
-    assert states.tolist() == their_states.tolist()
-    for decode in (static._decode_few, static._decode_lanes):
-        read, taken = decode(words, table, states.copy(), len(symbols))
-        assert read.tolist() == symbols.tolist()
-        assert taken == len(words)
+    block = static.encode_block(symbols, table, lanes_log2)
+    behind = Bits(block.data + b"\xff\xff", block.length + 16)
+    read, end = static.decode_block(behind, 0, table=table, lanes_log2=lanes_log2, count=len(symbols))
+    assert read.tolist() == symbols.tolist()
+    assert end == block.length
 
 
 def limits_of(symbols, kinds, lanes_log2):
