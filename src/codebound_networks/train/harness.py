@@ -59,8 +59,7 @@ def fit(
 
     The same arguments give the same weights, bit for bit on the CPU: batch order, dropout and augmentation
     of an epoch are functions of the seed and the epoch's number. The global random state is left as it was.
-    On a GPU the step is recorded once and replayed where that is possible; there, learning rates are rounded
-    to single precision, and the order of sums, so the last digits of weights, may differ from run to run.
+    On a GPU the order of sums, so the last digits of weights, may differ from run to run.
 
     Args:
         model: Network that maps inputs to one output per class; it is not changed. Where it returns several
@@ -107,7 +106,7 @@ def fit(
 
         if folder is not None:
             runs.write_rows(folder, origin.rows)
-        optimizer = make_optimizer(subject, config, place)
+        optimizer = make_optimizer(subject, config)
         history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
         resumed_from = len(history)
         step = make_update(network, samples.train, optimizer, config, dtype=samples.dtype)

@@ -22,7 +22,6 @@ from codebound_networks.codes.quantization import step_size
 from codebound_networks.codes.random_subspace import hashes, scale_exponent, start_values
 from codebound_networks.train.passes import Passes, half_cosine
 from codebound_networks.train.rng import torch_stream
-from codebound_networks.train.updates import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -198,7 +197,6 @@ def train_in_subspace(
 
     The loss is (1 - p^h) / h, p the probability of the label and h rising from 0 to the hardness, plus the
     code length of the integers under a discretised logistic law whose scale is learned.
-    On a GPU the step is recorded once and replayed.
     """
     training = _Training(features, settings, base)
     training.passes.run(
@@ -208,7 +206,7 @@ def train_in_subspace(
 
 
 class _Training:
-    """State of one training: everything a step reads stays in place, so that a step can be replayed."""
+    """State of one training."""
 
     def __init__(
         self, features: Features, settings: SubspaceSettings, base: Mapping[str, Tensor] | None
@@ -235,7 +233,6 @@ class _Training:
         self.optimizer = torch.optim.Adam(
             [self.values, self.spread], lr=self.learning_rate, betas=(0.9, 0.99), capturable=self.on_gpu
         )
-        self.recorded: dict[bool, Callable[[], None]] = {}
 
     def advance(self, done: int, indices: Tensor) -> Tensor:
         """The step after ``done`` others."""
@@ -249,27 +246,10 @@ class _Training:
         a_bit = (1.0 - hardness) * settings.rate * math.log(2.0) + hardness * settings.price
         self.weight.fill_(a_bit * min(1.0, part / _RATE_FROM) / self.passes.n)
         self.batch.copy_(indices)
-        self.step(is_rounded=part >= settings.noise_share)
+        self.compute(is_rounded=part >= settings.noise_share)
         return self.loss
 
-    def step(self, *, is_rounded: bool) -> None:
-        if not self.on_gpu:
-            self.compute(is_rounded)
-            return
-        if is_rounded not in self.recorded:
-            self.recorded[is_rounded] = self.record(is_rounded)
-        self.recorded[is_rounded]()
-
-    def record(self, is_rounded: bool) -> Callable[[], None]:
-        """The step as a recording; what its warm-up has learned is forgotten."""
-        kept = self.values.detach().clone(), self.spread.detach().clone()
-        _, replay = record(lambda: self.compute(is_rounded), self.values.device, generators=[self.noise])
-        with torch.no_grad():
-            self.values.copy_(kept[0])
-            self.spread.copy_(kept[1])
-        return replay
-
-    def compute(self, is_rounded: bool) -> None:
+    def compute(self, *, is_rounded: bool) -> None:
         if is_rounded:
             used = self.values + (self.values.round() - self.values).detach()
         else:
