@@ -134,9 +134,12 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         help="safetensors file of a declared table of scores; repeat it for each, in the order of the header",
     )
     add("--base", type=Path, help="safetensors file of the base, if the message codes differences to one")
-    add("--unlabelled", help="unlabelled inputs of a C-12b certificate, given like --data")
+    add(
+        "--unlabelled",
+        help="unlabelled inputs of a certificate about the network that was given, like --data",
+    )
     add("--answers", type=Path, help="safetensors file of declared answers of the original network on them")
-    add("--subject-weights", type=Path, help="safetensors file of the original network, for C-12a and C-12b")
+    add("--subject-weights", type=Path, help="safetensors file of that network")
     add("--weights", type=Path, help="g.safetensors beside a certificate: is it what was certified?")
     add(
         "--test",

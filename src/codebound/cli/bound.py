@@ -17,21 +17,22 @@ def bound(
     n: Annotated[int, option("Sample size.", None, "--n")],
     errors: Annotated[int, option("Errors of the network on the sample; ties count as errors.")],
     bits: Annotated[
-        float | None, option("Length of the message; with --picks of the rule, with --looks of the answers.")
+        float | None,
+        option("Bits that describe the classifier; with --picks its rule, with --looks the answers so far."),
     ] = None,
     picks: Annotated[
         int | None,
-        option("Examples that a fixed rule picked to learn from; --errors are of the others (C-15)."),
+        option("Examples that a fixed rule picked to learn from; --errors are of the others."),
     ] = None,
     loss: Annotated[
         str | None, option("The loss that --errors counts on --n examples, for the sentence.")
     ] = None,
     delta: opt.Delta = 0.05,
     classes: Annotated[int | None, option("Number of classes; 1 - 1/classes or more is vacuous.")] = None,
-    is_holdout: Annotated[bool, option("The examples are fresh: no bits (C-11).", None, "--holdout")] = False,
-    looks: Annotated[
-        int | None, option("With --holdout: networks tried so far, with this one (C-16).")
-    ] = None,
+    is_holdout: Annotated[
+        bool, option("The examples were used for nothing else: no bits.", None, "--holdout")
+    ] = False,
+    looks: Annotated[int | None, option("With --holdout: networks tried so far, with this one.")] = None,
     is_fixed_before: Annotated[
         bool,
         option(
@@ -40,7 +41,7 @@ def bound(
     ] = False,
     output: opt.Output = Format.table,
 ) -> None:
-    """Bound the error on new data from errors, sample size and message length.
+    """Bound the error on new data from counts: errors, examples, and bits or looks.
 
     Example: codebound bound --errors 300 --n 60000 --bits 5000 --delta 0.05
     """

@@ -15,17 +15,22 @@ from codebound.report.templates import Table, tabulate
 if TYPE_CHECKING:
     from codebound.report.folder import Saved
 
-_METHODS = f"auto for the best of all, package.module:function of yours, or {', '.join(list_methods())}."
-_UNLABELLED = "Fresh inputs, written like the data: the claim is then about the network itself (C-12b)."
+_OWN = ", ".join(name for name, each in list_methods().items() if not each.needs_network)
+_OF_NETWORKS = ", ".join(name for name, each in list_methods().items() if each.needs_network)
+_METHODS = (
+    f"auto tries them and takes the smallest bound; {_OWN}; for a --network: {_OF_NETWORKS}; or "
+    "package.module:function of yours."
+)
+_UNLABELLED = "Fresh inputs, written like the data: then the error of the network itself is bounded."
 _LEARNER = (
-    "package.module:Class of scikit-learn's kind, or a function that trains a network: learns from the known "
-    "share alone."
+    "package.module:Class of scikit-learn's kind, or a function that trains a network: it learns from one "
+    "part of the data, and errors count on the rest."
 )
 _COPIES = (
     "Rows with equal inputs: any (counted so that every reading is right), independent draws, or repeated "
     "records of one."
 )
-_ASSURANCE = "any, or replayed: only what the second program learned or decoded by itself."
+_ASSURANCE = "any, or replayed: only what the verifier can learn or decode again by itself."
 
 
 def command(

@@ -126,9 +126,13 @@ KEYS = {
         "base": Key(Path, "weights of --model that were neither trained nor selected on the sample"),
         "says": Key(str, "where base or scores come from, in words: part of the certificate"),
         "helper": Key(str, "module:function that makes a network of the share, or weights made of it alone"),
-        "encoder": Key(str, "module:factory of a frozen map of pictures, rows or texts in front of all"),
+        "encoder": Key(
+            str, "module:factory of a frozen map that turns pictures, rows or texts into features"
+        ),
         "class-names": Key(str, "with an encoder of texts: names of the classes, with commas"),
-        "scores": Key(list[Path], "declared scores, .npy or .safetensors; again for every table there is"),
+        "scores": Key(
+            list[Path], "scores of every row by a model of yours, .npy or .safetensors; again for each table"
+        ),
     },
     "claim": {
         "loss": Key(
@@ -145,7 +149,7 @@ KEYS = {
         "clusters": Key(Path, "number of each row's cluster (.npy), where clusters are the draws: patients"),
         "groups": Key(Path, "number of each row's group (.npy)"),
         "input-range": Key(
-            str, "LOW:HIGH of all stored values that can occur: certifies the network (C-12a)"
+            str, "LOW:HIGH of all stored values that can occur: bounds the error of the network itself"
         ),
     },
     "run": {
@@ -180,7 +184,7 @@ def _with_file(context: typer.Context, parameter: typer.CallbackParam, given: li
     return [*(pair for pair in below if pair.partition("=")[0] not in keys), *pairs]
 
 
-Known = keys_of("known", "Fixed without the counted examples.")
+Known = keys_of("known", "Known before any error is counted.")
 Claim = keys_of("claim", "Error that is bounded, and on which examples.")
 Run = keys_of("run", "Settings that no claim depends on.")
 

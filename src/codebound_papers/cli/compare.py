@@ -16,7 +16,7 @@ from codebound_papers.cli import options as own
 _WHAT = "What is compared"
 _CERTIFICATE = "A .cbound file for this sample; may be repeated. Each is verified first."
 _BASE = "Safetensors file of the base that a --certificate names; may be repeated."
-_UNLABELLED = "Inputs that a --certificate about f was made with (C-12b), written like --data."
+_UNLABELLED = "Inputs that a --certificate about the network was made with, written like --data."
 _CERTIFY = "Make a quick certificate where no --certificate is given."
 _OVER = "Along a training: RUN is a folder of train --keep-epochs. An interrupted one goes on."
 _LIKE_FOR_LIKE = "Divide the bars of figures by n and take the root, as in the other bounds."
