@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codebound.bounds.risk import check_delta
+from codebound.holdout.answers import as_table, is_table_file
 from codebound.methods.search import find_method
 from codebound.request import Claim, Known, Run
 from codebound.run.errors import CodeboundError, UsageError
@@ -30,6 +31,7 @@ from codebound.sample.questions import parse_question
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
     from torch import nn
 
     from codebound.known.encoder import Encoder
@@ -106,7 +108,8 @@ def _check(options: Mapping[str, Any], out: Path | None) -> None:
     Claim(assurance=options["assurance"])
     Known(share=options["share"])
     Run(effort=options["effort"], minutes=options["minutes"])
-    files = [options[name] for name in ("weights", "base", "clusters", "groups")] + (options["scores"] or [])
+    files = [options[name] for name in ("weights", "base")] + (options["scores"] or [])
+    files += [each for name in ("clusters", "groups") if (each := options[name]) and each.suffix == ".npy"]
     for path in files:
         if path is not None and not path.exists():
             raise UsageError(f"there is no file {path}.")
@@ -180,14 +183,24 @@ def _load_claim(options: Mapping[str, Any], encoder: Encoder | None) -> Claim:
             span = float(low), float(high)
         except ValueError as error:
             raise UsageError(f"the input range is LOW:HIGH, such as 0:255. Got {span!r}.") from error
-    numbers: dict[str, Any] = {
-        name: None if options[name] is None else read_npy(options[name]).astype(np.int64)
-        for name in ("clusters", "groups")
-    }
+    numbers: dict[str, Any] = {name: _load_numbers(options, name) for name in ("clusters", "groups")}
     names = ("loss", "on", "by_class", "copies", "order", "assurance")
     return Claim(
         unlabelled=unlabelled, input_range=span, **numbers, **{name: options[name] for name in names}
     )
+
+
+def _load_numbers(options: Mapping[str, Any], name: str) -> NDArray[np.int64] | None:
+    """The cluster or group of each row: numbers in a file, or a column of the table."""
+    given = options[name]
+    if given is None:
+        return None
+    if given.suffix == ".npy":
+        return read_npy(given).astype(np.int64)
+    if not is_table_file(options["data"]):
+        raise UsageError(f"{name} are numbers in a .npy file, or a column where the data are a table.")
+    cells = as_table(options["data"]).full_cells(str(given))
+    return np.unique(np.array(cells), return_inverse=True)[1].astype(np.int64)
 
 
 def save_or_rescue(found: Result, folder: Path, **where: Any) -> Saved:

@@ -146,8 +146,8 @@ KEYS = {
         ),
         "by-class": Key(bool, "true bounds the error on every class too; all of these hold at once", False),
         "order": Key(str, "rows (a hash chooses the known share) or file (the first rows: time)", "rows"),
-        "clusters": Key(Path, "number of each row's cluster (.npy), where clusters are the draws: patients"),
-        "groups": Key(Path, "number of each row's group (.npy)"),
+        "clusters": Key(Path, "cluster of each row: a column of the table, or numbers (.npy): patients"),
+        "groups": Key(Path, "group of each row, likewise; groups are numbered in the order of their names"),
         "input-range": Key(
             str, "LOW:HIGH of all stored values that can occur: bounds the error of the network itself"
         ),

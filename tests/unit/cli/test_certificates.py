@@ -79,6 +79,30 @@ def test_certify_from_a_table_with_words_to_the_second_program(codebound):
     )
 
 
+def test_groups_and_clusters_are_columns_of_the_table(codebound):
+    rng = np.random.default_rng(0)
+    lines = ["a,b,site,patient,y"]
+    for row, (a, b) in enumerate(rng.normal(size=(240, 2))):
+        lines.append(f"{a:.3f},{b:.3f},{'nw'[row % 2]},p{row // 4},{int(a > 0)}")
+    Path("t.csv").write_text("\n".join(lines) + "\n")
+    quick = ("certify", "t.csv:y", "--run", "effort=quick", "--quiet")
+    claims = {"groups=site": "each group", "clusters=patient": "any row of a cluster"}
+    for number, (numbers, on) in enumerate(claims.items()):
+        code, _, err = codebound(*quick, "--claim", numbers, "--claim", f"on={on}", "--out", f"c{number}")
+        assert code == 0, err
+    assert np.array_equal(np.load("c0/sample.npz")["groups"], [row % 2 for row in range(240)])
+    assert len(set(np.load("c1/sample.npz")["clusters"].tolist())) == 60
+    for data, numbers, said in (
+        ("t.csv:y", "groups=nope", "no column 'nope'"),
+        ("digits", "groups=site", "where the data are a table"),
+        ("t.csv:y", "groups=nope.npy", "there is no file"),
+    ):
+        code, _, err = codebound("certify", data, "--claim", numbers, "--claim", "on=each group")
+        assert code != 0
+        assert said in err
+        assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize("verb", ["show", "audit joint", "export"])
 def test_what_is_no_certificate_is_said_in_a_sentence(verb, codebound):
     Path("x.cbound").write_bytes(b"CBOUND\0\2" + bytes(60))
