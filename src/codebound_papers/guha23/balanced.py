@@ -5,10 +5,11 @@ lines, which no sketch recovers. Here the caps hold by construction: docs/howto/
 """
 
 import copy
+import functools
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,19 +74,21 @@ class BalancedPruning(compressors.AbstractCompressor):
     """Keeps the largest weights under caps on rows and columns; trains them where a sample is given.
 
     In each step the masks shrink, and all that is left, biases included, is trained towards the outputs of
-    the given network. Half of the passes come after the last step, and half of those round the weights.
+    the given network. Some of the smallest weights make room for those with the largest gradients, as in
+    RigL. Half of the passes come after the last step, and half of those round the weights.
     Earlier layers keep more. The last layer has few and long rows, so it is sketched on one side: its rows
     all keep the same number. The seed, of the order of examples, is free.
     """
 
     density: float = 0.006  # share of the weights to keep, on geometric average over all layers but the last
-    taper: float = 1.35  # how many times more a layer keeps than the next one
+    taper: float = 1.5  # how many times more a layer keeps than the next one
     output_density: float = 0.025  # share of the last layer to keep; 8 in a row at least
     row_cap: float = 2.0  # most non-zeros in a row, as a multiple of their mean; 8 are always allowed
     column_cap: float = 2.0  # the same of columns
     levels: int = 63  # values a weight can take, odd
-    steps: int = 8  # times that weights are dropped
-    epochs: int = 24  # passes over the sample in all, if there is one
+    regrowth: float = 0.3  # share of a mask that gradients choose, in the first steps; it falls to 0
+    steps: int = 16  # times that weights are dropped; at most the passes
+    epochs: int = 48  # passes over the sample in all, if there is one
     temperature: float = 2.0  # divides the outputs of both networks when they are compared
     learning_rate: float = 4e-3  # of Adam, at the start of each step
 
@@ -95,8 +98,10 @@ class BalancedPruning(compressors.AbstractCompressor):
             raise UsageError(f"taper, caps, temperature and learning rate are positive. Got {factors}.")
         if not (0.0 < self.density <= 1.0 and 0.0 < self.output_density <= 1.0):
             raise UsageError(f"a share to keep is in (0, 1]. Got {self.density} and {self.output_density}.")
-        if not 1 <= self.steps <= self.epochs:
-            raise UsageError(f"every step has a pass. Got {self.steps} steps and {self.epochs} epochs.")
+        if not 0.0 <= self.regrowth < 1.0:
+            raise UsageError(f"the share that grows again is in [0, 1). Got {self.regrowth}.")
+        if min(self.steps, self.epochs) < 1:
+            raise UsageError(f"steps and epochs are at least 1. Got {self.steps} and {self.epochs}.")
 
     def shares(self, names: list[str]) -> dict[str, float]:
         """The share that each layer keeps in the end."""
@@ -109,8 +114,18 @@ class BalancedPruning(compressors.AbstractCompressor):
         first = max(_FIRST, share)
         return first * (share / first) ** ((step - 1) / (self.steps - 1)) if self.steps > 1 else share
 
-    def mask(self, weight: Tensor, share: float, *, is_last: bool = False) -> Tensor:
-        """The mask of a weight, in its shape, that keeps at most a share of it."""
+    def mask(
+        self,
+        weight: Tensor,
+        share: float,
+        *,
+        is_last: bool = False,
+        growth: tuple[Tensor, float] | None = None,
+    ) -> Tensor:
+        """The mask of a weight, in its shape, that keeps at most a share of it.
+
+        With growth, a gradient and a share, that share of the mask is where the gradient is largest.
+        """
         matrix, count = weight.detach().flatten(1), kept_count(weight.numel(), share)
         rows, columns = matrix.shape
         if is_last:
@@ -119,7 +134,12 @@ class BalancedPruning(compressors.AbstractCompressor):
         else:
             row_cap = max(_LEAST_CAP, math.ceil(self.row_cap * count / rows))
             column_cap = max(_LEAST_CAP, math.ceil(self.column_cap * count / columns))
-        return balanced_mask(matrix, count, row_cap=row_cap, column_cap=column_cap).view(weight.shape)
+        choose = functools.partial(balanced_mask, row_cap=row_cap, column_cap=column_cap)
+        if growth is not None:
+            gradient, part = growth[0].flatten(1).abs(), growth[1]
+            largest = choose(matrix, max(1, round((1.0 - part) * count)))
+            matrix = torch.where(largest, 1.0 + matrix.abs(), gradient / (1.0 + gradient))
+        return choose(matrix, count).view(weight.shape)
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> compressors.CompressedLayer:
         """The largest weights under the caps, on a grid; nothing is random."""
@@ -159,6 +179,7 @@ def prune_balanced(
     progress: Progress = silent,
 ) -> BalancedNetwork:
     """Prunes a network in steps under caps, and trains it after each; without a sample in one, untrained."""
+    options = replace(options, steps=min(options.steps, options.epochs))
     weights, carried = compressors.weights_of(network)
     shares = options.shares([*weights])
     state = {name: each.detach().clone() for name, each in network.model.state_dict().items()}
@@ -166,9 +187,15 @@ def prune_balanced(
     outputs = None if sample is None else _outputs(module, sample)
     masks = dict[str, Tensor]()
     for step in range(1 if sample is not None else options.steps, options.steps + 1):
+        growth = dict[str, tuple[Tensor, float]]()
+        if sample is not None and outputs is not None and 1 < step < options.steps:
+            part = options.regrowth * (options.steps - step) / (options.steps - 1)
+            gradients = _gradients(module, [*shares], sample, outputs / options.temperature)
+            growth = {name: (gradient, part) for name, gradient in gradients.items()}
         for name, share in shares.items():
-            weight = module.get_parameter(compressors.weight_name(name))
-            masks[name] = options.mask(weight, options.share_at(step, share), is_last=name == [*shares][-1])
+            weight, is_last = module.get_parameter(compressors.weight_name(name)), name == [*shares][-1]
+            kept = options.share_at(step, share)
+            masks[name] = options.mask(weight, kept, is_last=is_last, growth=growth.get(name))
             with torch.no_grad():
                 weight.mul_(masks[name])
         if sample is not None and outputs is not None:
@@ -181,6 +208,19 @@ def prune_balanced(
 def _outputs(module: nn.Module, sample: DeviceData) -> Tensor:
     module = module.to(sample.x.device)
     return torch.cat([module(x) for x, _ in sample.chunks(_CHUNK)])
+
+
+def _gradients(
+    module: nn.Module, layers: list[str], sample: DeviceData, outputs: Tensor
+) -> dict[str, Tensor]:
+    """Gradients of the loss on the first examples by all weights of some layers, by name."""
+    weights = {name: module.get_parameter(compressors.weight_name(name)) for name in layers}
+    copies = {name: weight.detach().clone().requires_grad_() for name, weight in weights.items()}
+    tensors = {compressors.weight_name(name): value for name, value in copies.items()}
+    x, _ = next(sample.chunks(_CHUNK))
+    found = functional_call(module, tensors, (x,))
+    loss = functional.cross_entropy(found, outputs[: len(x)].softmax(1))
+    return dict(zip(copies, torch.autograd.grad(loss, [*copies.values()]), strict=True))
 
 
 def _train(

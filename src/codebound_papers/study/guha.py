@@ -17,6 +17,7 @@ from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.modes import encode_tensors, integers
 from codebound_networks.codes.quantization import nearest_step, quantize, step_for_levels, step_size
 from codebound_networks.codes.tensors import AbstractTensorCode, matrix_shape
+from codebound_networks.methods.pruned import VECTOR_LEVELS
 from codebound_networks.train.rng import torch_stream
 from codebound_papers.baselines import literature, parameter_counting
 from codebound_papers.compress.compressors import Job, weight_of
@@ -34,7 +35,7 @@ from codebound_papers.measure.spectral import matrix_spectral_norm
 from codebound_papers.report.figures import Plot, Series, curves
 from codebound_papers.report.measures import Drawing
 from codebound_papers.study.result_page import Row, StudyResult, make_figure, make_table
-from codebound_papers.study.subjects import Subject, subject
+from codebound_papers.study.subjects import Subject, bias_name, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
 Pruning = Literal["algorithm1", "magnitude", "iterative", "balanced"]
@@ -93,6 +94,7 @@ class _Layer:
     code: AbstractTensorCode  # its weight on a grid, the shortest code
     attempt: Attempt  # its sketch
     decoded: Tensor  # the weight that the sketch gives back; the weight without a sketch
+    bias: AbstractTensorCode | None  # where it was trained, too; None: that of f
 
     @property
     def weight(self) -> Tensor:
@@ -133,7 +135,7 @@ class _Layer:
 def guha23(
     about: Subject | None = None,
     *,
-    prune: Pruning | None = None,
+    prune: Pruning = "balanced",
     d: float | None = None,
     levels: int = 15,
     rho: float | None = None,
@@ -145,16 +147,14 @@ def guha23(
     """Prunes, sketches and recovers one network g, and evaluates what the paper says of it.
 
     ``d`` is the strength of pruning: the other ways of pruning keep the share chi(d) of every layer. It is by
-    default the strongest of a grid that costs at most 1 % of the accuracy on the sample; pruning is balanced,
-    by algorithm 1 where there are biases. ``widths`` are those of other networks.
+    default the strongest of a grid that costs at most 1 % of the accuracy on the sample. ``widths`` are those
+    of other networks.
 
     >>> found = guha23(subject("linear", epochs=2), d=1.0)
     >>> print(*(row["layer"] for row in found.record()["layers"]))
     linear1
     """
     about = subject() if about is None else about
-    if prune is None:  # what works with sketches, where a study can train under masks
-        prune = "algorithm1" if _has_biases(about) else "balanced"
     if prune not in get_args(Pruning):
         raise UsageError(f"pruning is by {', '.join(get_args(Pruning))}. Got {prune!r}.")
     for name, value in {"d": d, "rho": rho, "eps": eps, "lambda": lambda_}.items():
@@ -175,12 +175,13 @@ def guha23(
         d = max((point["d"] for point in points if point["error"] <= most), default=min(strengths))
     layers, measured = layers_at[d], about.measure("margins", "norms")
     rows, exact = [layer.record() for layer in layers], [x for x in layers if x.attempt.code is not None]
-    g = about.build({layer.name: layer.weight for layer in layers})
+    g = about.build(_tensors(layers))
     gaussian = [_gaussian_row(view.name, view.matrix, sorted(strengths)) for view in about.network.layers]
     tickets = lottery.ticket_distances(about.network, about.first(200), seed=about.seed)
     facts = _pruning_facts(about, measured.facts, layers, d, chosen)
     theorems = _theorems(about, measured, facts, g, rows, gaussian)
     codes = {layer.name: layer.code for layer in layers}
+    codes |= {bias_name(layer.name): layer.bias for layer in layers if layer.bias is not None}
     certified = {"g": about.certify(codes)}
     if exact:
         sketches = {layer.name: layer.attempt.code for layer in exact if layer.attempt.code is not None}
@@ -202,7 +203,7 @@ def guha23(
             make_table("Theorem 6.1, measured", tickets, _TICKETS),
         ),
         theorems=theorems,
-        networks={"g": g, "g recovered": about.build({layer.name: layer.decoded for layer in layers})},
+        networks={"g": g, "g recovered": about.build(_tensors(layers, is_decoded=True))},
         certified=certified,
         quantities={
             "layers": rows,
@@ -228,56 +229,71 @@ def _has_biases(about: Subject) -> bool:
 
 
 def _prune(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
-    """The weights of every layer after pruning, by layer; draws are those of ``compress --method mbp``."""
+    """Pruned weights by layer, and biases by name; draws are those of ``compress --method mbp``."""
     kept, views = kept_share(d), about.network.layers
     if chosen.prune == "magnitude":
         count = {view.name: magnitude.kept_count(view.weight.numel(), kept) for view in views}
         return {view.name: magnitude.keep_largest(weight_of(view), count[view.name]) for view in views}
     levels = chosen.levels if chosen.rho is None else _FINE
     epochs = math.ceil(_STEPS * _BATCH / about.sample.n)
-    if chosen.prune == "balanced" and _has_biases(about):
-        raise UsageError("balanced pruning trains biases, which a study keeps: give a network without any.")
     if chosen.prune in _TRAINED:
-        # biases stay as they are, and those of f belong to its weights
+        # iterative pruning keeps biases as they are, and those of f belong to its weights
         is_rewound = chosen.prune == "iterative" and not _has_biases(about)
         start = about.by_epoch.get(0) if is_rewound else None
         network = about.network if start is None else about.network.with_model(start)
         job = Job(network=network, sample=about.sample.on("cpu"), seed=about.seed)
         if chosen.prune == "balanced":
             balanced = BalancedPruning(density=kept, output_density=kept, levels=levels, epochs=2 * epochs)
-            return {layer.name: layer.weight for layer in balanced.run(job).layers}
+            found = balanced.run(job)
+            biases = {bias_name(view.name): found.trained.get(bias_name(view.name)) for view in views}
+            weights = {layer.name: layer.weight for layer in found.layers}
+            return weights | {name: bias for name, bias in biases.items() if bias is not None}
         rounds = IterativePruning(
             density=kept, rounds=_ROUNDS, epochs=epochs, levels=levels, batch_size=_BATCH
         )
         return {layer.name: layer.weight for layer in rounds.run(job).layers}
-    found = {}
+    drawn = {}
     for place, view in enumerate(views):
         weight, stream = weight_of(view), torch_stream(about.seed + place, "mbp")
         matrix, variance = weight.flatten(1), float(weight.double().var(correction=0))
         pruned = magnitude.prune_randomly(matrix, strength=d, variance=variance, generator=stream)
-        found[view.name] = pruned.view(weight.shape)
-    return found
+        drawn[view.name] = pruned.view(weight.shape)
+    return drawn
 
 
 def _layers(about: Subject, chosen: _Settings, d: float, *, is_sketched: bool = True) -> list[_Layer]:
     """Every layer pruned and rounded; sketched and recovered, too, unless that is not wanted."""
-    found = []
-    for place, (name, weight) in enumerate(_prune(about, chosen, d).items()):
-        values = weight.numpy()
-        step = step_for_levels(values, chosen.levels) if chosen.rho is None else nearest_step(chosen.rho)
-        code = best_tensor_code(quantize(values, step), step=step)
+    found, tensors = [], _prune(about, chosen, d)
+    for place, name in enumerate(view.name for view in about.network.layers if view.name in tensors):
+        weight, bias = tensors[name], tensors.get(bias_name(name))
+        step = nearest_step(chosen.rho) if chosen.rho is not None else None
+        code = _on_grid(weight, step, chosen.levels)
         grid, attempt, decoded = integers(code), Attempt(0, 0, None), torch.from_numpy(code.weights())
         if is_sketched:
             attempt = smallest_sketch(grid.levels, step=grid.step, seed=100 * (about.seed + place))
         if attempt.code is None and attempt.draft is not None:
             matrix = l1_solution(attempt.draft).value.double() * step_size(grid.step)
             decoded = matrix.to(decoded.dtype).view(decoded.shape)
-        found.append(_Layer(name, weight.flatten(1), code, attempt, decoded))
+        rounded = None if bias is None else _on_grid(bias, None, VECTOR_LEVELS)
+        found.append(_Layer(name, weight.flatten(1), code, attempt, decoded, rounded))
     return found
 
 
+def _on_grid(tensor: Tensor, step: int | None, levels: int) -> AbstractTensorCode:
+    values = tensor.numpy()
+    step = step_for_levels(values, levels) if step is None else step
+    return best_tensor_code(quantize(values, step), step=step)
+
+
+def _tensors(layers: Sequence[_Layer], *, is_decoded: bool = False) -> dict[str, Tensor]:
+    """The weights of g by layer, coded or from their sketches, and its own biases by name."""
+    weights = {layer.name: layer.decoded if is_decoded else layer.weight for layer in layers}
+    biases = {bias_name(layer.name): layer.bias for layer in layers}
+    return weights | {name: torch.from_numpy(b.weights()) for name, b in biases.items() if b is not None}
+
+
 def _point(about: Subject, d: float, layers: Sequence[_Layer]) -> Row:
-    g = about.build({layer.name: layer.weight for layer in layers})
+    g = about.build(_tensors(layers))
     exact = [layer.attempt for layer in layers if layer.attempt.code is not None]
     plain = sum(layer.pruned.numel() for layer in layers if layer.attempt.code is None)
     weights = sum(layer.pruned.numel() for layer in layers)

@@ -103,9 +103,10 @@ class Subject:
         return share(self.sample), None if self.test_set is None else share(self.test_set)
 
     def build(self, weights: Mapping[str, Tensor]) -> nn.Module:
-        """The network with other weight matrices, by layer; its other numbers are as a message has them."""
+        """The network with other weights, by layer, and biases, by name; the others as a message has them."""
         if isinstance(self.task, str):
-            named = {weight_name(name): value for name, value in weights.items()}
+            layers = {view.name for view in self.network.layers}
+            named = {weight_name(name) if name in layers else name: value for name, value in weights.items()}
             return with_weights(self.network.model, {**self.network.model.state_dict(), **named})
         tensors = {name: torch.from_numpy(code.weights()) for name, code in self._fine.items()}
         chain: Chain = self.task.chain
@@ -114,7 +115,7 @@ class Subject:
     def certify(
         self, codes: Mapping[str, AbstractTensorCode], chain: Chain | None = None
     ) -> Certificate | str:
-        """The certificate (C-2) of the network with these weights, by layer, or the reason for none.
+        """The certificate (C-2) of the network with these weights and biases, or the reason for none.
 
         With a chain, another architecture, the codes are those of all its tensors, by the names of a message.
         """
@@ -128,10 +129,12 @@ class Subject:
             return str(refusal)
 
     def _renamed(self, weights: Mapping[str, T]) -> dict[str, T]:
-        """The same by the names that a message has for the weights of layers."""
+        """The same by the names that a message has for the weights and biases of layers."""
         assert isinstance(self.task, Task)
-        views = zip(self.network.layers, self.task.network.layers, strict=True)
-        return {weight_name(coded.name): weights[own.name] for own, coded in views if own.name in weights}
+        names = dict[str, str]()
+        for own, coded in zip(self.network.layers, self.task.network.layers, strict=True):
+            names |= {own.name: weight_name(coded.name), bias_name(own.name): bias_name(coded.name)}
+        return {names[name]: value for name, value in weights.items()}
 
     @cached_property
     def _fine(self) -> dict[str, AbstractTensorCode]:
@@ -175,6 +178,11 @@ class Subject:
         kept = {name: getattr(self, name) for name in ("epochs", "margin_share", "delta", "seed")}
         test = None if self.test_set is None else self.test_set.n
         return {"model": self.name, "data": self.sample.name, "n": self.sample.n, "test_n": test, **kept}
+
+
+def bias_name(layer: str) -> str:
+    """Name of a layer's bias in the state of its network."""
+    return weight_name(layer).removesuffix("weight") + "bias"
 
 
 def subject(

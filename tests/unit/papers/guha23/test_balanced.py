@@ -85,6 +85,27 @@ def test_masks_of_a_layer_and_of_the_last_one():
     assert options.mask(weight[:10], 0.001, is_last=True).sum(1).tolist() == [8] * 10
 
 
+def test_gradients_choose_the_share_of_a_mask_that_grows_again():
+    rng = torch.Generator().manual_seed(0)
+    weight, gradient = torch.randn(30, 50, generator=rng), 100.0 * torch.randn(30, 50, generator=rng)
+    options = BalancedPruning(row_cap=100.0, column_cap=100.0)
+    mask = options.mask(weight, 0.1, growth=(gradient, 0.4))
+    largest = largest_mask(weight.abs(), 90)
+    assert int(mask.sum()) == 150
+    assert bool(mask[largest].all())
+    others = gradient.abs().masked_fill(largest, 0.0)
+    assert torch.equal(mask & ~largest, largest_mask(others, 60))
+    narrow = BalancedPruning(row_cap=1.0, column_cap=1.0).mask(weight, 0.2, growth=(gradient, 0.4))
+    assert int(narrow.sum(1).max()) <= 10
+    assert int(narrow.sum(0).max()) <= 8
+
+
+def test_there_are_no_more_steps_than_passes():
+    many, few = (BalancedPruning(**SMALL | {"steps": steps, "epochs": 2}) for steps in (50, 2))
+    found, expected = (prune_balanced(wrap(model()), SAMPLE, each).module for each in (many, few))
+    assert all(map(torch.equal, found.parameters(), expected.parameters()))
+
+
 def test_trained_under_the_mask_it_learns_what_pruning_alone_forgets():
     net = model()
     before = copy.deepcopy(net.state_dict())
@@ -189,7 +210,7 @@ def test_tied_layers_stay_tied():
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"row_cap": 0.0}, "positive"), ({"steps": 0}, "every step"), ({"steps": 9, "epochs": 8}, "every step")],
+    [({"row_cap": 0.0}, "positive"), ({"steps": 0}, "at least 1"), ({"regrowth": 1.0}, "grows again")],
 )
 def test_options_that_make_no_sense(wrong, message):
     with pytest.raises(UsageError, match=message):
