@@ -4,9 +4,9 @@
     python results/sketched_pruning.py --page   # writes the page and its figure from the files of runs
 
 Trains a perceptron with four hidden layers (12 passes, Adam, one cycle), prunes it by ``balanced`` to shares
-of its numbers, rounds, sketches every layer, and recovers each from its sketch with proof. Every finished part
-is in results/sketched_pruning, a file for each data set, width and seed: an interrupted run goes on, and
-several seeds run side by side. Networks are kept in --networks. It trains on a GPU where there is one.
+of its numbers, rounds, sketches every layer, and recovers each from its sketch with proof. Every finished
+part is in results/sketched_pruning, a file for each data set, width and seed: an interrupted run goes on,
+and several seeds run side by side. Networks are kept in --networks. It trains on a GPU where there is one.
 """
 
 from __future__ import annotations
@@ -372,25 +372,25 @@ def misses(groups: dict[str, list[str]], runs: dict[str, dict[str, Any]]) -> lis
 
 
 MISSES = (
-    """Misses first. Fashion-MNIST and CIFAR-10 lose 0.6 to 0.9 points from 5 % of the numbers, and perceptrons
+    """Misses first. Fashion-MNIST and CIFAR-10 lose 0.6 to 0.9 points from 5 % of the numbers; perceptrons
     200 wide lose two, because so few weights (about 1,900) do not even fit the training images. A narrow
     matrix also needs more numbers for each non-zero than the law says, so that the share comes out above 5 %.
     The lemma that makes recovery certain for a mask, before a solver runs, covers about a twentieth of the
     non-zeros that come back (last table); for the others the proof is made after the fact. A sketch takes
     about three times the bits of naming the non-zeros and their values, as everywhere. The output layer alone
     takes a seventh of its own numbers: the 5 % are of all together.""",
-    """The recipe was chosen on networks that were trained on 50,000 images of MNIST and Fashion-MNIST (seeds 0,
-    1 and 10), by their error on the other 10,000; then it ran once for every seed below. Letting gradients
+    """The recipe was chosen on networks that were trained on 50,000 images of MNIST or Fashion-MNIST (seeds
+    0, 1 and 10), by their error on the other 10,000; then it ran once for every seed below. Letting gradients
     choose a part of each mask anew helped most (up to 0.9 points, 200 wide), then more and smaller steps, and
-    a start at 4 % of the weights. Looser caps, more passes, mixed or noisy inputs, other temperatures and true
-    labels did not help.""",
+    a start at 4 % of the weights. Looser caps, more passes, mixed or noisy inputs, other temperatures, true
+    labels: none of them helped.""",
 )
 
 
 def certified(cells: dict[str, Any]) -> str:
     """The certificate in a sentence."""
     row = cells["cells"]["mnist"]["value"]
-    return f"""At the densities above a certificate is vacuous: the sketches of 784-784x4-10 at 5 % have 14
+    return f"""At the densities above a certificate is vacuous: the sketches of 784-784x4-10 at 5 % have 13
         bits for each example. A network that is small enough, 784-50-10 with 700 weights of one
         magnitude, made by `prune` and not by `balanced`, has {row["errors"]:,} errors on {row["n"]:,}
         examples and {row["code_bits"]:,} bits, {row["ledger"]["0.weight"]:,} of them the sketch of its

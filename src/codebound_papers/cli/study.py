@@ -23,10 +23,8 @@ Without them the network is trained here."""
 _DATA = "The sample: name, .npz file, table.csv:LABELS, image folder, or package.module:factory."
 _HOLDOUT = """Keep this fraction of --data for tests (default, where the network is trained here and no test
 split is known: 0.2)."""
-_PRUNE = (
-    "Prune under caps on rows and columns (balanced, the default without biases), by algorithm1, by "
-    "magnitude, or in rounds with rewinding (iterative)."
-)
+_PRUNE = """Prune under caps on rows and columns (balanced, the default), by algorithm1, by magnitude, or in
+rounds with rewinding (iterative)."""
 _D = "Strength of pruning; larger prunes more (default: the strongest of a grid that costs 1 % accuracy)."
 _SLACK = "of the theorem, for every layer (default: four times the number of layers)."
 _EPOCHS = "Passes over the sample where a network is trained."
@@ -46,7 +44,7 @@ def command(
     holdout: Annotated[float | None, option(_HOLDOUT)] = None,
     epochs: Annotated[int, typer.Option(min=1, help=_EPOCHS)] = 20,
     margin_share: Annotated[float, option(own.MARGIN_SHARE)] = 0.05,
-    prune: Annotated[str | None, option(_PRUNE, _GUHA)] = None,
+    prune: Annotated[str, option(_PRUNE, _GUHA)] = "balanced",
     d: Annotated[float | None, option(_D, _GUHA, "--d")] = None,
     levels: Annotated[int, option("Values a weight can take, odd.", _GUHA)] = 15,
     rho: Annotated[float | None, option("Step of rounding, in place of --levels.", _GUHA)] = None,
