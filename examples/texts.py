@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import codebound as cb
-from codebound.known.encoder import load_encoder, load_table
+from codebound.known.encoder import load_encoder
 from codebound.run.errors import CodeboundError
 
 
@@ -20,8 +20,8 @@ def main() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else "r8"
     try:
         encoder = load_encoder("encoders.word_vectors:means")
-        sample = load_table(encoder, f"public_sets:{name}_texts")
-        test = load_table(encoder, f"public_sets:{name}_test_texts", role="test", like=sample)
+        sample = encoder.table(f"public_sets:{name}_texts")
+        test = encoder.table(f"public_sets:{name}_test_texts", role="test", like=sample)
     except CodeboundError as error:
         print(f"Skipped: {error}")
         return

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 import codebound as cb
-from codebound.known.encoder import encode_sample, load_encoder
+from codebound.known.encoder import load_encoder
 from codebound.run.errors import CodeboundError
 
 CHANNELS, LENGTH = 12, 29
@@ -45,8 +45,8 @@ def main() -> None:
     """Encodes the recordings, certifies the table, and checks it."""
     encoder = load_encoder("voices:summary")
     try:
-        sample = encode_sample(encoder, cb.load_sample("public_sets:japanese_vowels"))
-        test = encode_sample(encoder, cb.load_sample("public_sets:japanese_vowels_test", role="test"))
+        sample = encoder.table(cb.load_sample("public_sets:japanese_vowels"))
+        test = encoder.table(cb.load_sample("public_sets:japanese_vowels_test", role="test"))
     except CodeboundError as error:
         print(f"Skipped: {error}")
         return

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from codebound.bounds.held_out import occam_split
 from codebound.bounds.occam import (
     choice_bits,
     elias_gamma_bits,
@@ -90,7 +89,6 @@ def test_zero_errors_have_a_closed_form(facts):
 def test_the_special_routes_reduce_to_the_direct_one(facts, index):
     direct = occam_binomial(facts)
     assert occam_margin(facts).value == direct.value
-    assert occam_split(facts).value == direct.value
     domain = occam_domain(facts, theta_index=index)
     theta_bits = 2 * math.floor(math.log2(2 * abs(index) + (index >= 0))) + 1  # gamma of the zigzag index + 1
     assert domain.value == occam_binomial(replace(facts, code_bits=facts.code_bits + theta_bits)).value

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.held_out import holdout, occam_split
+from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain, occam_margin
 from codebound.bounds.risk import HoldoutFacts, OccamFacts
@@ -152,7 +152,7 @@ def split_misses(*, count_everything: bool) -> int:
     errors, n = (best_first + second, 2 * N) if count_everything else (second, N)
 
     def value(k: int) -> float:
-        return occam_split(OccamFacts(errors=k, n=n, code_bits=0, delta=DELTA)).value
+        return occam_binomial(OccamFacts(errors=k, n=n, code_bits=0, delta=DELTA)).value
 
     return misses(value, errors)
 

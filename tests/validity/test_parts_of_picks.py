@@ -11,11 +11,9 @@ import pytest
 from worlds import rates
 
 from codebound.bounds.held_out import picked_risk
-from codebound.bounds.occam import occam_binomial
-from codebound.bounds.original import part_disagreement
-from codebound.bounds.risk import HoldoutFacts, OccamFacts, PickedFacts
+from codebound.bounds.risk import PickedFacts
 
-N, CELLS, DELTA, REPS, FEW = 80, 12, 0.2, 600, 40
+N, CELLS, DELTA, REPS = 80, 12, 0.2, 600
 WORLDS = {
     "noisy": np.repeat([0.2, 0.8], CELLS // 2),
     "coins": np.full(CELLS, 0.5),
@@ -77,50 +75,3 @@ def test_a_part_is_bounded_by_its_own_picks_errors_and_examples():
 )
 def test_a_part_without_its_picks_or_with_all_examples_is_caught(broken):
     assert any(exceeds(part_misses(world, broken)) for world in WORLDS.values())
-
-
-def disagreement_misses(*, is_divided: bool) -> int:
-    """A part of a tenth of the data, on which alone f differs from g, and is then wrong."""
-    rng, share, apart, error = np.random.default_rng(1), 0.1, 0.3, 0.05
-    found, n, fresh = 0, 400, 1500
-    for _ in range(REPS):
-        inside = int(rng.binomial(n, share))
-        risk = OccamFacts(errors=int(rng.binomial(inside, error)), n=inside, code_bits=0, delta=DELTA / 2)
-        gone = HoldoutFacts(errors=int(rng.binomial(fresh, share * apart)), n=fresh, delta=DELTA / 4)
-        value, least = part_disagreement(risk=risk, disagreement=gone, examples=n)
-        if not is_divided:
-            value = occam_binomial(risk).value + (value - occam_binomial(risk).value) * least
-        found += value < error + apart
-    return found
-
-
-@pytest.mark.thorough
-def test_losses_of_f_on_a_part_hold():
-    assert not exceeds(disagreement_misses(is_divided=True))
-
-
-@pytest.mark.thorough
-def test_disagreements_that_are_not_divided_by_the_share_are_caught():
-    assert exceeds(disagreement_misses(is_divided=False))
-
-
-def named_misses(choose) -> int:
-    """Of many classes one is named; g is right, and f differs from it on half of every class."""
-    rng, classes, n, fresh = np.random.default_rng(2), 400, 8_000_000, 10**9
-    found = 0
-    for _ in range(FEW):
-        inside = int(choose(rng.multinomial(n, np.full(classes, 1.0 / classes))))
-        risk = OccamFacts(errors=0, n=inside, code_bits=22, delta=DELTA / 2)
-        gone = HoldoutFacts(errors=int(rng.binomial(fresh, 0.5 / classes)), n=fresh, delta=DELTA / 4)
-        value, _ = part_disagreement(risk=risk, disagreement=gone, examples=n)
-        found += value < 0.5
-    return found
-
-
-def test_a_part_that_was_named_beforehand_holds():
-    assert not exceeds(named_misses(lambda counts: counts[0]), reps=FEW)
-
-
-def test_a_part_that_was_named_after_a_look_is_caught():
-    """The class that occurs too often: no bits pay for that, so certificates declare that nobody looked."""
-    assert exceeds(named_misses(max), reps=FEW)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.held_out import occam_split, picked_risk
+from codebound.bounds.held_out import picked_risk
+from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import OccamFacts, PickedFacts
 
 N, CELLS, DELTA, REPS = 60, 20, 0.2, 1500
@@ -96,5 +97,5 @@ def test_the_best_of_many_learners_is_paid_for_on_a_hold_out_set(bits):
     rng, n, missed = np.random.default_rng(0), 60, 0
     for errors in rng.binomial(n, 0.5, size=(REPS, 64)).min(axis=1):
         facts = OccamFacts(errors=int(errors), n=n, code_bits=bits, delta=DELTA)
-        missed += occam_split(facts).value < 0.5
+        missed += occam_binomial(facts).value < 0.5
     assert exceeds(missed) == (bits == 0)

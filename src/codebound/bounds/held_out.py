@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codebound.bounds.numerics import (
     binomial_inverse_upper,
@@ -10,8 +10,8 @@ from codebound.bounds.numerics import (
     log2_choose,
     picked_inverse_upper,
 )
-from codebound.bounds.occam import log2_up, occam_binomial
-from codebound.bounds.risk import HoldoutFacts, LookFacts, OccamFacts, PickedFacts, RiskBound
+from codebound.bounds.occam import log2_up
+from codebound.bounds.risk import HoldoutFacts, LookFacts, PickedFacts, RiskBound
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 
@@ -102,24 +102,6 @@ def confront(bound: float, test: HoldoutFacts, *, does: str = "errs") -> Confron
         True
     """
     return Confrontation(test, binomial_tail_upper(test.errors, test.n, bound), does)
-
-
-@implements("C-10", kind="certificate")
-def occam_split(facts: OccamFacts) -> RiskBound:
-    r"""Occam bound with a helper that depends on part of the sample. For g.
-
-    Statement.  Split S by a rule that ignores the data. The helper, code tables, start and ranges may be any
-                function of the first part, and g may be trained on all of S. Then C-2 holds with the size
-                of the second part as n, errors counted there only, and the length given the helper.
-    Reference.  C-10: condition on the first part; the code is then fixed and the rest is still i.i.d.
-    Checked by. validity (teeth: errors and size of the whole sample).
-
-    Example:
-        >>> after_split = OccamFacts(errors=10, n=30_000, code_bits=100, delta=0.05)
-        >>> 0.003 < occam_split(after_split).value < 0.004
-        True
-    """
-    return replace(occam_binomial(facts), ref="C-10")
 
 
 @implements("C-16", "C-16:best", kind="certificate")

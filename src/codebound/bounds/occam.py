@@ -14,17 +14,20 @@ from codebound.run.errors import UsageError
 from codebound.run.references import implements
 
 
-@implements("C-2", "C-6", "I-04", kind="certificate")
+@implements("C-2", "C-6", "C-10", "I-04", kind="certificate")
 def occam_binomial(facts: OccamFacts) -> RiskBound:
     r"""Occam bound with the exact binomial tail: the certificate.
 
     Statement.  Let S be n i.i.d. examples and let a prefix-free code, fixed before S is seen, give g
                 ``code_bits`` bits. With probability at least ``1 - delta`` over S, for all g at once,
                 ``R(g) <= max{p : P(Bin(n, p) <= errors(g)) >= delta 2^-code_bits}``.
-    Reference.  C-2; C-6 is its use on the compressed network itself, with no margin and no norm.
+    Reference.  C-2; C-6 is its use on the compressed network itself, with no margin and no norm. C-10: S may
+                be split by a rule that ignores the data. Given the first part, whatever was made of it is
+                fixed and the rest is still i.i.d.: n and the errors are then those of the rest.
     Needs.      g is the decoded network; errors were counted on all of S.
     Direction.  Upper bound; rounding is outward (see numerics.binomial_inverse_upper).
-    Checked by. oracle (mpmath, 60 digits), property, validity (teeth: no bits charged, one error dropped).
+    Checked by. oracle (mpmath, 60 digits), property, validity (teeth: no bits charged, one error dropped; for
+                C-10 errors and size of the whole sample).
 
     Example:
         >>> bound = occam_binomial(OccamFacts(errors=300, n=60_000, code_bits=5000, delta=0.05))

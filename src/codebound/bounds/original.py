@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from codebound.bounds.held_out import holdout
-from codebound.bounds.occam import elias_gamma_bits, occam_binomial, occam_loss
+from codebound.bounds.occam import elias_gamma_bits, occam_binomial
 from codebound.bounds.risk import (
     TWO_DRAWS,
     HoldoutFacts,
     OccamFacts,
     RiskBound,
-    check_counts,
     check_delta,
 )
 from codebound.run.errors import UsageError
@@ -24,7 +23,6 @@ from codebound.run.references import implements
 # 2**23 * 2**(i/8) for i = 0..7, rounded to integers: the grid must be the same doubles on every machine
 _EIGHTHS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)
 _OUTWARD = 1.0 + 4e-16  # covers the rounding of one product or sum of non-negative numbers
-_LEAST_SHARE = 1e-8  # of a part of the data about which anything is said
 
 Norm = Literal["sup", "l2"]
 
@@ -219,36 +217,3 @@ def through_disagreement(risk: float, disagreement: HoldoutFacts) -> float:
         0.0143
     """
     return min(1.0, (risk + holdout(disagreement).value) * _OUTWARD)
-
-
-@implements("C-17:part", kind="certificate")
-def part_disagreement(
-    *, risk: OccamFacts, disagreement: HoldoutFacts, examples: int
-) -> tuple[float | None, float]:
-    r"""A loss of f on a part of the examples, such as a class, through its disagreement with g. For f.
-
-    Statement.  For a part A of the data, ``P(loss of f | A) <= P(loss of g | A) + P(apart) / P(A)``, where
-                apart says that f and g disagree: the first by C-17, the second by C-11 on unlabelled inputs,
-                and P(A) from below by C-11 on the labels, of which ``risk.n`` of ``examples`` belong to A.
-    Needs.      A is fixed without a look at the sample: no bits pay for the limit of its share.
-    Direction.  Upper. The failure probabilities add up to that of the risk and twice that of the
-                disagreement, which the share of the part has again.
-    Checked by. validity (teeth: the share of the part left out; the part that occurs too often taken).
-
-    Returns:
-        The bound, and the least share of new data that belongs to the part; no bound where that may be 0.
-
-    Example:
-        >>> risk = OccamFacts(errors=3, n=1000, code_bits=100, delta=0.025)
-        >>> apart = HoldoutFacts(errors=2, n=20_000, delta=0.0125)
-        >>> bound, share = part_disagreement(risk=risk, disagreement=apart, examples=10_000)
-        >>> round(bound, 4), round(share, 4)
-        (0.0855, 0.0934)
-    """
-    check_counts(risk.n, examples)
-    others = HoldoutFacts(errors=examples - risk.n, n=examples, delta=disagreement.delta)
-    share = (1.0 - holdout(others).value) * (1.0 - 1e-15)
-    if share < _LEAST_SHARE:
-        return None, 0.0
-    total = occam_loss(risk).value + holdout(disagreement).value / share
-    return min(1.0, total * (1.0 + 1e-15)), share

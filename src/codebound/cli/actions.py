@@ -310,6 +310,4 @@ def _load(
 ) -> Sample:
     if encoder is None:
         return load_sample(spec, role=role, folder=folder, like=like)
-    from codebound.known.encoder import load_table
-
-    return load_table(encoder, spec, role=role, folder=folder, like=like, progress=progress)
+    return encoder.table(spec, role=role, folder=folder, like=like, progress=progress)

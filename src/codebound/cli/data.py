@@ -126,14 +126,14 @@ def encode(
 
     Example: codebound data encode cifar10 --encoder efficientnet:features --out table.npz
     """
-    from codebound.known.encoder import describe_differences, load_encoder, load_table, save_table
+    from codebound.known.encoder import describe_differences, load_encoder, save_table
     from codebound.run.device import resolve_device
     from codebound.sample.load import load_sample
 
     place = resolve_device(device)
     found = load_encoder(encoder, device=place)
     with listener(quiet=quiet).bar("encode") as progress:
-        table = load_table(found, spec, role=role.value, folder=folder, device=place, progress=progress)
+        table = found.table(spec, role=role.value, folder=folder, device=place, progress=progress)
     record = {
         "encoder": found.name,
         "encoder_sha256": found.sha256,

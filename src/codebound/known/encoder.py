@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import zipfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,11 @@ from torch import nn
 
 from codebound.bounds.risk import count_of
 from codebound.known.provenance import Origin, count_seen, origin_of_parts, require_unseen
-from codebound.run.errors import CodeboundError, DataError, ModelError, UsageError
+from codebound.run.errors import DataError, ModelError, UsageError
 from codebound.run.extensions import import_named
-from codebound.run.files import content_key, make_folder, source_sha256, write_atomically
+from codebound.run.files import source_sha256, write_atomically
 from codebound.run.progress import Progress, silent
 from codebound.sample.dataset import LICENCE, Made, Sample, Scaling
-from codebound.sample.formats.catalogue import cache_folder
 from codebound.sample.formats.texts import load_texts
 from codebound.sample.load import load_sample
 
@@ -104,6 +102,7 @@ class Encoder:
         *,
         role: str = "train",
         like: Sample | None = None,
+        folder: Path | None = None,
         device: str | torch.device = "cpu",
         batch: int = _ROWS,
         progress: Progress = silent,
@@ -115,6 +114,7 @@ class Encoder:
                 and labels, a data frame with a column called label, or what ``load_texts`` takes.
             role: What it may be used for, unless it says so itself.
             like: A table of the same encoder, whose classes it has.
+            folder: Where named datasets are looked for.
             device: Where it is encoded.
             batch: So many inputs at a time.
             progress: Told how far it is.
@@ -125,7 +125,10 @@ class Encoder:
             CertificateError: It has seen some of these very inputs.
         """
         if not isinstance(sample, Sample):
-            sample = self.read(sample, role=role, like=like)
+            if self.takes_texts:
+                sample = load_texts(sample, role=role, like=like)
+            else:
+                sample = load_sample(sample, role=role, folder=folder, like=like)
         if not sample.texts:
             self._require_unseen(sample)
         if self.takes_texts != bool(sample.texts):
@@ -140,14 +143,6 @@ class Encoder:
                 self._require_one_input(inputs, parts[0])
         return self.as_table(np.concatenate(parts), sample)
 
-    def read(
-        self, source: Any, *, role: str = "train", like: Sample | None = None, folder: Path | None = None
-    ) -> Sample:
-        """The sample as it takes it, with the classes of another table."""
-        if self.takes_texts:
-            return load_texts(source, role=role, like=like)
-        return load_sample(source, role=role, folder=folder, like=like)
-
     def _require_unseen(self, sample: Sample) -> None:
         """Refuses a sample of which it saw an input; in test data a few may be equal by chance."""
         origin = Origin(rows=self.seen)
@@ -157,25 +152,15 @@ class Encoder:
         require_unseen(origin, sample, who=f"the encoder {self.name}", advice=advice)
 
     def _require_one_input(self, inputs: Tensor | Sequence[str], rows: NDArray[np.generic]) -> None:
-        """Refuses an encoder that looks at other inputs too."""
-        if not all(self.makes(inputs[at : at + 1], rows[at]) for at in range(min(_LOOKED_AT, len(rows)))):
-            raise ModelError(
-                f"what the encoder {self.name} makes of an input depends on the other inputs beside it: "
-                "the rows would not be independent. Use it in evaluation mode, without batch statistics."
-            )
-
-    def makes(self, inputs: Tensor | Sequence[str], row: NDArray[np.generic]) -> bool:
-        """Return True if a row is its output for one input. Rounding may move a few bytes by one."""
-        alone = self.rows(inputs)[0]
-        if alone.shape != row.shape:
-            return False
-        apart = np.abs(alone.astype(np.int64) - row)
-        return bool(apart.max() <= 1 and apart.mean() <= _MOVED)
-
-    def makes_table(self, sample: Sample, rows: NDArray[np.generic], *, device: str | torch.device) -> bool:
-        """Return True if stored rows are of this encoder. It looks at the first, middle and last."""
-        places = {0, sample.n // 2, sample.n - 1}
-        return all(self.makes(_inputs(sample, at, at + 1, device), rows[at]) for at in places)
+        """Refuses an encoder that looks at other inputs too. Rounding may move a few bytes by one."""
+        for at in range(min(_LOOKED_AT, len(rows))):
+            alone = self.rows(inputs[at : at + 1])[0]
+            apart = np.abs(alone.astype(np.int64) - rows[at]) if alone.shape == rows[at].shape else None
+            if apart is None or apart.max() > 1 or apart.mean() > _MOVED:
+                raise ModelError(
+                    f"what the encoder {self.name} makes of an input depends on the other inputs beside it: "
+                    "the rows would not be independent. Use it in evaluation mode, without batch statistics."
+                )
 
     def as_table(self, rows: NDArray[np.generic], sample: Sample) -> Sample:
         """Rows of a sample, with its labels."""
@@ -275,61 +260,6 @@ def digest(source: bytes, module: nn.Module | None = None) -> str:
             f"\n{name}|{values.dtype.name}|{values.shape}|".encode() + np.ascontiguousarray(values).tobytes()
         )
     return found.hexdigest()
-
-
-def load_table(
-    encoder: Encoder,
-    spec: str,
-    *,
-    role: str = "train",
-    folder: Path | None = None,
-    like: Sample | None = None,
-    device: str | torch.device = "cpu",
-    progress: Progress = silent,
-) -> Sample:
-    """A sample as the table of its encoded inputs; what was encoded before is read from the cache.
-
-    ``spec`` and ``role`` are those of ``load_sample``, or of ``load_texts`` for an encoder of texts; named
-    datasets are looked for in ``folder``; classes and columns are those of the sample that it is ``like``.
-    """
-    raw = encoder.read(spec, role=role, like=like, folder=folder)
-    return encode_sample(encoder, raw, device=device, progress=progress)
-
-
-def encode_sample(
-    encoder: Encoder, raw: Sample, *, device: str | torch.device = "cpu", progress: Progress = silent
-) -> Sample:
-    """The table of a sample, from the cache where it is there."""
-    scaling = None if raw.texts else repr(raw.scaling)
-    key = content_key({"encoder": encoder.sha256, "inputs": raw.sha256, "scaling": scaling})
-    path = cache_folder().parent / "tables" / f"{key}.npy"
-    rows = _read_cache(path, raw.n)
-    if rows is None or not encoder.makes_table(raw, rows, device=device):  # its hash may not say all
-        table = encoder.table(raw, device=device, progress=progress)
-        _write_cache(path, table.x)
-        return table
-    return encoder.as_table(rows, raw)
-
-
-def _read_cache(path: Path, n: int) -> NDArray[np.uint8] | None:
-    """Rows that were kept; None where there are none, or a damaged file."""
-    try:
-        rows = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, zipfile.BadZipFile):
-        return None
-    is_whole = rows.ndim == 2 and len(rows) == n and rows.dtype == np.uint8
-    return rows if is_whole else None
-
-
-def _write_cache(path: Path, rows: NDArray[np.generic]) -> None:
-    """Keeps rows; a cache that cannot be written costs time, and nothing else."""
-    content = io.BytesIO()
-    np.save(content, rows)
-    try:
-        make_folder(path.parent)
-        write_atomically(path, content.getvalue())
-    except CodeboundError:
-        return
 
 
 def save_table(path: Path, table: Sample) -> None:

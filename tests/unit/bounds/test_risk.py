@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.held_out import holdout, occam_split
+from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import (
     choice_bits,
     elias_gamma_bits,
@@ -122,7 +122,6 @@ def test_vacuous_means_no_better_than_guessing(value, classes, vacuous):
     [
         (lambda: occam_binomial(GOOD), "C-2", "g", 0.05),
         (lambda: occam_margin(GOOD), "C-7", "g", 0.05),
-        (lambda: occam_split(GOOD), "C-10", "g", 0.05),
         (lambda: holdout(replace(FRESH, subject="f")), "C-11", "f", 0.05),
         (lambda: occam_domain(GOOD, theta_index=3), "C-12a", "f", 0.05),
         (lambda: occam_disagreement(risk=GOOD, disagreement=FRESH), "C-12b", "f", 0.1),

@@ -1,7 +1,5 @@
 """A table of encoded inputs: rounded as said, in order, of one input at a time, kept by content, declared."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -16,9 +14,7 @@ from codebound.known.encoder import (
     Encoded,
     Encoder,
     describe_differences,
-    encode_sample,
     load_encoder,
-    load_table,
     prototypes,
     quantise_rows,
     save_table,
@@ -104,26 +100,6 @@ def test_statistics_of_a_batch_are_refused_and_the_refusal_has_teeth(here):
     assert load_encoder("my_encoders:one_input").table(some()).n == 60
 
 
-def test_what_was_encoded_is_kept_and_named_by_content(here):
-    calls = []
-
-    def function(batch):
-        calls.append(len(batch))
-        return batch.flatten(1)
-
-    sample = some()
-    first = encode_sample(Encoder("a", function, "1" * 64), sample)
-    done = len(calls)
-    assert (encode_sample(Encoder("a", function, "1" * 64), sample).x == first.x).all()
-    assert calls[done:] == [1, 1, 1]  # to see that they are still the same
-    encode_sample(Encoder("a", function, "2" * 64), sample)  # other weights
-    encode_sample(Encoder("a", function, "1" * 64), some(59))  # other inputs
-    assert sum(calls[done:]) > 3 + 60 + 59
-    kept = next(Path("cache/tables").glob("*.npy"))
-    kept.write_bytes(b"damaged")
-    assert encode_sample(Encoder("a", function, "1" * 64), sample).n == 60
-
-
 def test_other_weights_have_another_name(here):
     before = load_encoder("my_encoders:features").sha256
     (here / "my_encoders.py").write_text(FACTORY.replace("manual_seed(1)", "manual_seed(2)"))
@@ -167,7 +143,7 @@ def test_g_takes_raw_inputs_with_its_encoder_in_front(here):
     found = certify(table, method="picks", delta=0.1, run=Run(effort="quick"))
     assert found.certificate.known.features == table.features
     found.save_to("cert")
-    save_table(here / "again.npz", load_table(encoder, "digits"))
+    save_table(here / "again.npz", encoder.table("digits"))
     path, weights = "cert/certificate.cbound", "cert/g.safetensors"
     g = load_classifier(path, encoder=encoder)
     raw = sample.scaling.apply(torch.from_numpy(sample.x[:20]))
@@ -196,10 +172,10 @@ def test_texts_come_from_a_table_or_a_factory(here):
     texts = load_texts("t.csv:label")
     assert texts.texts == ("an eel\nou", "a ball")
     assert (texts.class_names, texts.y.tolist()) == (("news", "sport"), [0, 1])
-    table = load_table(load_encoder("my_encoders:letters"), "t.csv:label")
+    table = load_encoder("my_encoders:letters").table("t.csv:label")
     assert (table.n, table.input_shape, table.classes) == (2, (5,), 2)
     (here / "fresh.csv").write_text("label,title,body\nsport,a ball,\n")
-    fresh = load_table(load_encoder("my_encoders:letters"), "fresh.csv:label", role="test", like=table)
+    fresh = load_encoder("my_encoders:letters").table("fresh.csv:label", role="test", like=table)
     assert (fresh.y.tolist(), fresh.classes, fresh.role) == ([1], 2, "test")
     with pytest.raises(UsageError, match="takes texts"):
         load_encoder("my_encoders:letters").table(some())
@@ -218,7 +194,7 @@ def test_texts_in_memory_are_those_of_the_file(here):
     frame = pandas.DataFrame({"label": labels, "text": texts})
     frame.to_csv(here / "t.csv", index=False)
     frame.to_parquet(here / "t.parquet")
-    wanted = load_table(encoder, "t.csv")
+    wanted = encoder.table("t.csv")
     assert load_texts("t.csv").texts == tuple(texts)
     for given_texts in ((texts, labels), (frame["text"], frame["label"]), frame, "t.csv:label", "t.parquet"):
         table = encoder.table(given_texts)
@@ -259,24 +235,6 @@ def test_class_names_become_a_layer_whose_scores_are_products_of_rows(seed):
     row = rng.integers(0, 256, size=6)
     products = [(row / 32 - 4) @ (encoder.rows([name])[0] / 32 - 4) / 6 for name in vectors]
     assert weight @ (row / 255) + bias == pytest.approx(products, abs=1e-4)
-
-
-def test_a_table_that_was_kept_is_used_only_if_the_encoder_still_makes_it(here):
-    """A factory may read its numbers from where its hash does not look."""
-    sample, scale, calls = some(), [1.0], []
-
-    def function(x):
-        calls.append(len(x))
-        flat = x.flatten(1).double()
-        return torch.cat([flat, scale[0] * flat.flip(1)], 1)
-
-    encoder = Encoder("x", function, "0" * 64)
-    first = encode_sample(encoder, sample)
-    calls.clear()
-    assert np.array_equal(encode_sample(encoder, sample).x, first.x)
-    assert sum(calls) == 3  # of the table that was kept
-    scale[0] = 3.0
-    assert np.array_equal(encode_sample(encoder, sample).x, encoder.table(sample).x)
 
 
 def test_a_declaration_fits_the_header_and_keeps_the_name():
