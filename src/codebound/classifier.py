@@ -26,11 +26,12 @@ from codebound.known.provenance import BASE_FILE
 from codebound.known.score_tables import Biased
 from codebound.learn.column_features import ColumnFeatures
 from codebound.learn.learner import KernelNetwork
-from codebound.report.folder import RESULT, WEIGHTS
+from codebound.methods.scores import fit_again
+from codebound.report.folder import RESULT, WEIGHTS, load_sample_of, scores_name
 from codebound.run.errors import FormatError, ModelError, UsageError
 from codebound.run.files import read_json, write_atomically
 from codebound.run.tensor_files import load_arrays
-from codebound.sample.columns import Title
+from codebound.sample.columns import Title, text_cells
 from codebound.sample.dataset import LARGEST, Scaling
 from codebound.sample.frames import rows_like
 from codebound.sample.tables import is_frame, read_frame, values_of
@@ -143,6 +144,8 @@ class Classifier(nn.Module):
                 f"inputs of shape {shape}: to give them as they are, load it with encoder="
                 f'load_encoder("{self.encoder}").'
             )
+        if self.input_shape == (1,) and isinstance(x, list | tuple | np.ndarray) and isinstance(x[0], str):
+            x = text_cells(x)[:, None]
         stored = self._numbers(x)
         if tuple(stored.shape[1:]) != self.input_shape:
             wanted = ", ".join(map(str, ("n", *self.input_shape)))
@@ -336,10 +339,14 @@ def load_classifier(
         base = base or _sibling(file, BASE_FILE)
     if takes_stored and (file.with_name(WEIGHTS).is_file() or certificate.is_learned):
         weights = weights or _sibling(file, WEIGHTS)
+    doubt, scored_by = "", None
+    if certificate.has_table and weights is None:
+        scored_by, doubt = _fit_again(certificate, file)
     network = decode(
         certificate,
         base=None if base is None else load_arrays(base),
         weights=weights if takes_stored else None,
+        scored_by=scored_by,
     )
     kernel, shape, classes = _kernel_of(network), certificate.sample.input_shape, certificate.sample.classes
     scaling = None if takes_stored else read_message(certificate).setting.scaling
@@ -361,12 +368,23 @@ def load_classifier(
         classes=classes,
         labels=None if kernel is None else kernel.classes,
         class_names=names,
-        sentence=_UNCOMPARED.format(strange, file) if strange else certificate.sentence,
+        sentence=doubt or (_UNCOMPARED.format(strange, file) if strange else certificate.sentence),
         encoder="" if encoder is not None or made is None else made.name,
         columns=_columns(result),
         typical=None if encoder is not None else _typical(kernel, scaling, shape),
-        has_gaps=kernel is not None and bool(kernel.inputs.isnan().any()),
+        has_gaps=scored_by is not None or (kernel is not None and bool(kernel.inputs.isnan().any())),
     )
+
+
+def _fit_again(certificate: Certificate, file: Path) -> tuple[nn.Module | None, str]:
+    """The usual learner of a declared table, fitted again, and a doubt where it answers otherwise."""
+    table = fit_again(certificate, load_sample_of(certificate, file.parent))
+    declared = load_arrays(_sibling(file, scores_name(1)))["scores"]
+    differ = int((declared.argmax(axis=1) != table.scores.argmax(axis=1)).sum())
+    doubt = (
+        f"NO GUARANTEE: fitted again here, the learner answers {differ} of {len(declared)} rows otherwise."
+    )
+    return table.classifier, doubt if differ else ""
 
 
 def _columns(result: Mapping[str, Any]) -> tuple[Title, ...]:

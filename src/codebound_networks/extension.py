@@ -35,7 +35,13 @@ METHODS = {
     ),
 }
 
+LEARNERS = {  # of many pictures, by effort
+    "standard": "codebound_networks.train.pictures:train_small_network",
+    "max": "codebound_networks.train.pictures:train_larger_network",
+}
+
 READERS = {
+    "pictures": "codebound_networks.train.pictures:load_network",
     "modules": "codebound_networks.about_f.models:as_traced",
     "networks": "codebound_networks.about_f.models:load_network",
     "bases": "codebound_networks.about_f.base:load_base",

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codebound.certificate.file import Certificate
-from codebound.certificate.verification import CERTIFICATE, options_of
+from codebound.certificate.verification import CERTIFICATE
 from codebound.known.learners import load_learner
 from codebound.known.score_tables import Scaled, run_on
 from codebound.known.share_scores import scores_of
-from codebound.report.folder import scores_name
+from codebound.methods.scores import fit_again
+from codebound.report.folder import load_sample_of, scores_name
 from codebound.run.errors import CertificateError, UsageError
 from codebound.run.extensions import reader
-from codebound.run.files import read_json
 from codebound.run.tensor_files import load_weights
 from codebound.sample.dataset import arrays_sha256
-from codebound.sample.load import load_sample
 from codebound.sample.order import Design, arrange
 
 if TYPE_CHECKING:
@@ -64,23 +63,15 @@ def rescore_from_options(options: Mapping[str, Any]) -> Rescoring:
     arrays = {name: each.numpy() for name, each in load_weights(folder / scores_name(1)).items()}
     if arrays_sha256(*arrays.values()) != table.sha256:
         raise CertificateError(f"{folder / scores_name(1)} is not the table that the certificate declares.")
-    sample = _load_sample(certificate, folder, options)
-    if options["learner"] is None:
+    sample = load_sample_of(certificate, folder, data=options["data"])
+    if options["learner"] is options["model"] is None:
+        found = fit_again(certificate, sample).scores
+    elif options["learner"] is None:
         network = reader("networks")(options["model"], sample, options["weights"])
         found = run_on(Scaled(network, sample.scaling), sample)
     else:
         found = _learn_again(certificate, sample, options)
     return compare_scores(arrays["scores"], found, by=table.by)
-
-
-def _load_sample(certificate: Certificate, folder: Path, options: Mapping[str, Any]) -> Sample:
-    result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
-    data = options["data"] or str(options_of(folder, result)["data"])
-    inside = folder / data
-    sample = load_sample(str(inside) if inside.exists() else data, folder=options["data_folder"])
-    if sample.sha256 != certificate.sample.sha256:
-        raise CertificateError(f"{data} is not the sample of the certificate. Give the sample it is about.")
-    return sample
 
 
 def _learn_again(certificate: Certificate, sample: Sample, options: Mapping[str, Any]) -> NDArray[Any]:

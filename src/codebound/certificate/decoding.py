@@ -9,7 +9,8 @@ from codebound.certificate.file import Certificate
 from codebound.certificate.words import require_learned
 from codebound.known.score_tables import Biased
 from codebound.run.errors import CertificateError
-from codebound.run.extensions import form_of
+from codebound.run.extensions import find_extensions, form_of
+from codebound.run.extensions import reader as reader_of
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.questions import code_start
 
@@ -98,6 +99,9 @@ def _load(certificate: Certificate, weights: Path | str | None) -> nn.Module:
     require_learned(certificate, tensors)
     if certificate.has_table:
         own = {name.removeprefix("classifier."): value for name, value in tensors.items() if name != "biases"}
+        if certificate.known.tables[0].by in find_extensions()["LEARNERS"].values():
+            network: nn.Module = reader_of("pictures")(own, certificate.sample.input_shape)
+            return network
         if "said" not in own:  # of a network that somebody gave
             raise CertificateError(
                 "this certificate counts declared scores of a network that was given, and no file says how "

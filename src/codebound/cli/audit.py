@@ -110,7 +110,8 @@ def rescore(
     folder: opt.CertificateFolder,
     data: Annotated[str | None, option("The sample, where it is not in the folder.")] = None,
     learner: Annotated[
-        str | None, option("package.module:Class or function that is fitted again on the known share.")
+        str | None,
+        option("package.module:Class or function to fit again; by default the usual learner that it names."),
     ] = None,
     weights: Annotated[Path | None, option("Weights that are run again.", None, "--network")] = None,
     model: opt.SomeModel = None,
@@ -125,8 +126,8 @@ def rescore(
     from dataclasses import asdict
 
     options = dict(locals())
-    if (learner is None) == (weights is None) or (weights is None) != (model is None):
-        raise UsageError("give --learner, or --network with the --model that it is of.")
+    if (learner is not None and weights is not None) or (weights is None) != (model is None):
+        raise UsageError("give --learner, or --network with the --model that it is of, or none for ours.")
     from codebound.audit.rescoring import rescore_from_options
 
     found = rescore_from_options(options)

@@ -106,7 +106,8 @@ def learn_scores(learner: Any, arranged: Arranged, share: int) -> ScoreTable:
         UsageError: The learner fails.
     """
     view = view_for(arranged.sample, arranged.split(share)[0])
-    return score_all([fit_known(learner, arranged, share, view)], [learner], arranged.sample, share)
+    fitted = fit_known(learner, arranged, share, view)
+    return score_all([fitted], describe_learner(learner), arranged.sample, share)
 
 
 def fit_known(learner: Any, arranged: Arranged, share: int, view: View) -> Fitted:
@@ -125,7 +126,7 @@ def fit_known(learner: Any, arranged: Arranged, share: int, view: View) -> Fitte
     return Fitted(fitted, sample.classes, view)
 
 
-def score_all(networks: Sequence[Fitted], learners: Sequence[Any], sample: Sample, share: int) -> ScoreTable:
+def score_all(networks: Sequence[Fitted], by: str, sample: Sample, share: int) -> ScoreTable:
     """The scores of a fitted learner, or the mean of those of several, for every example.
 
     Raises:
@@ -137,15 +138,8 @@ def score_all(networks: Sequence[Fitted], learners: Sequence[Any], sample: Sampl
     except UsageError:
         raise
     except Exception as error:  # of somebody else's learner
-        raise _failure(learners[0], "on the sample", error) from error
-    by = " and ".join(describe_learner(each) for each in learners)
-    return ScoreTable(
-        scores,
-        printable(by if len(learners) == 1 else f"mean of {by}"),
-        of="the known share alone",
-        rows=share,
-        classifier=network,
-    )
+        raise _failure(networks[0].learner, "on the sample", error) from error
+    return ScoreTable(scores, printable(by), of="the known share alone", rows=share, classifier=network)
 
 
 def _failure(learner: Any, where: str, error: Exception) -> UsageError:

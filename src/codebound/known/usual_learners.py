@@ -10,14 +10,18 @@ import math
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from importlib.metadata import version
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codebound.known.learners import as_odds, score_classes
-from codebound.known.views import Codes, Standardised, flatten
+from codebound import __version__
+from codebound.known.learners import as_odds, fit_known, score_all, score_classes
+from codebound.known.views import Codes, Standardised, TextColumns, flatten
 from codebound.learn.features import is_picture
+from codebound.run.errors import UsageError
+from codebound.run.extensions import find_extensions
 from codebound.run.progress import Progress, silent
 from codebound.sample.counting import Term
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from codebound.known.score_tables import ScoreTable
     from codebound.known.views import View
     from codebound.sample.dataset import Sample
     from codebound.sample.order import Arranged
@@ -43,8 +48,10 @@ _MOST_QUADRATIC = 20_000  # rows of a support vector machine, whose time grows f
 _MOST_TREES = 30_000  # rows of a forest, which keeps all of them in every tree
 _TREES = 101  # odd: two classes have no tie
 _WIDE = 500  # columns from which on they are mostly hashed words, or genes, and linear learners the best
-_USUAL_SLOPE, _SURE = 0.3, 20  # of the logarithm of errors; errors by which a measured one counts for half
-_CLEARLY = 0.97  # times the bound that a half promises: a larger share is taken
+_SLOPE = 0.35  # by which the logarithm of errors usually falls with that of rows
+_NEARLY = 1.02  # times the smallest bound: of such shares the largest has the best classifier
+_SEED = "; seed"  # follows the names of usual learners in their declaration
+_MEAN, _AND = "mean of ", " and "
 _TWENTIETHS = range(10, 17)  # shares, from a half to four fifths
 
 
@@ -89,6 +96,11 @@ class Score:
     is_wrong: NDArray[np.bool_]
 
     @property
+    def names(self) -> str:
+        """Names of the candidates, as ``learn_usual`` reads them."""
+        return (_MEAN if len(self.members) > 1 else "") + _AND.join(each.name for each in self.members)
+
+    @property
     def errors(self) -> int:
         """Errors on all of them."""
         return self.count_errors(len(self.is_wrong))
@@ -125,9 +137,7 @@ class Comparison:
     @cached_property
     def views(self) -> dict[str, View]:
         """Views of the inputs by their names, with words and scales of the known rows."""
-        sample, known = self.arranged.sample, self.known
-        codes = Codes.of(sample, known) if sample.is_cells else flatten
-        return {"codes": codes, "scaled": Standardised.of(sample, known), "stored": flatten}
+        return make_views(self.arranged.sample, self.known)
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
@@ -172,7 +182,7 @@ class Comparison:
         if self.effort != "max":
             longest = min(longest, _FOR_EACH[0] + _FOR_EACH[1] * len(self.rows))
         folds = int(self.folds.max()) + 1
-        for each in list_candidates(sample, self.views, classes):
+        for each in list_candidates(sample, self.views, self.known):
             compared = folds * each.seconds(len(self.rows), width, classes)
             whole = each.seconds(len(self.known), width, classes)
             if len(self.known) > each.most or compared > longest or whole > last:
@@ -203,8 +213,8 @@ class Comparison:
             best[fold] = min(errors, best[fold])
         return self._judge((candidate,), odds)
 
-    def _leave_out(self, candidate: Candidate, fold: int, *, part: int = 1) -> NDArray[np.float32]:
-        """Scores of a fold by a learner of the other rows, or of a part of them."""
+    def _leave_out(self, candidate: Candidate, fold: int) -> NDArray[np.float32]:
+        """Scores of a fold by a learner of the other rows."""
         from sklearn.base import clone
 
         if candidate.view not in self._read:
@@ -212,7 +222,6 @@ class Comparison:
             self._read[candidate.view] = view(self.arranged.sample.x[self.rows])
         inputs = self._read[candidate.view]
         learned = np.flatnonzero(self.folds != fold)
-        learned = learned[: len(learned) // part]
         classes = np.arange(self.arranged.sample.classes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of rare classes, and steps that did not end: errors show it
@@ -220,47 +229,31 @@ class Comparison:
             return as_odds(fitted, score_classes(fitted, inputs[self.folds == fold], classes))
 
     def choose_share(self, *, delta: float, other: tuple[int, int] | None = None) -> int | None:
-        """Units of the share, from a half to four fifths, that promises the smallest bound.
+        """Units of the share, from a half to four fifths: the most that nearly promise the smallest bound.
 
-        Errors of the best candidate after half of the rows show what more rows may bring. Rows beyond those
-        known are not looked at. None where not all known rows were compared.
+        Errors are taken to fall with more rows as they usually do. Rows beyond those known are not looked
+        at. None where no learner was compared.
 
         Args:
             delta: Failure probability.
             other: Errors of a better learner, each of so many rows left out by itself.
         """
-        if not (self.scores or other) or len(self.rows) < len(self.known):
+        if not (self.scores or other):
             return None
         units, n = self.arranged.units, self.arranged.sample.n
         if other is not None:
-            errors, rows, learned, slope = max(other[0], 0.5), other[1], other[1], _USUAL_SLOPE
+            errors, rows, learned = *other, other[1]
         else:
-            errors, rows = max(self.scores[0].errors, 0.5), len(self.rows)
-            learned, slope = int((self.folds != 0).sum()), self._measure_slope(self.scores[0])
-        found: list[tuple[float, int]] = []
+            errors, rows, learned = self.scores[0].errors, len(self.rows), int((self.folds != 0).sum())
+        found: dict[int, float] = {}
         for twentieths in _TWENTIETHS:
             share = max(twentieths * units // 20, self.share)
             known = len(self.known) * share // self.share
-            rate = errors / rows * (learned / max(known, 1)) ** slope
+            rate = max(errors, 0.5) / rows * (learned / max(known, 1)) ** _SLOPE
             if known < n:
-                found.append((_expect_limit(rate, n - known, delta), share))
-        half = found[0][0] if found else 1.0
-        return min(found)[1] if found and min(found)[0] < _CLEARLY * half else self.share
-
-    def _measure_slope(self, score: Score) -> float:
-        """By how much the logarithm of errors falls with that of rows; between usual and measured."""
-        try:
-            odds = np.zeros_like(score.odds)
-            for fold in range(int(self.folds.max()) + 1):
-                parts = [self._leave_out(each, fold, part=2) for each in score.members]
-                odds[self.folds == fold] = np.mean(parts, axis=0)
-            before = self._judge(score.members, odds).errors
-        except Exception:  # half of the rows have one class, say
-            before = score.errors
-        errors = max(score.errors, 0.5)
-        trust = errors / (errors + _SURE)
-        measured = float(np.clip(math.log2(max(before, 0.5) / errors), 0.0, 1.0))
-        return trust * measured + (1.0 - trust) * _USUAL_SLOPE
+                found[share] = _expect_limit(rate, n - known, delta)
+        least = min(found.values(), default=1.0)
+        return max((share for share, limit in found.items() if limit <= _NEARLY * least), default=self.share)
 
 
 def _expect_limit(rate: float, n: int, delta: float) -> float:
@@ -276,15 +269,26 @@ def has_many_columns(sample: Sample) -> bool:
     return math.prod(shape) >= _WIDE and not (sample.is_cells or is_picture(shape))
 
 
-def list_candidates(sample: Sample, views: dict[str, View], classes: int) -> Sequence[Candidate]:
+def make_views(sample: Sample, known: NDArray[np.int64]) -> dict[str, View]:
+    """Views of the inputs by their names, with words and scales of known rows."""
+    codes = Codes.of(sample, known) if sample.is_cells else flatten
+    scaled, texts = Standardised.of(sample, known), TextColumns.of(sample, known)
+    return {"codes": codes, "scaled": scaled, "stored": flatten, "texts": texts}
+
+
+def list_candidates(sample: Sample, views: dict[str, View], known: NDArray[np.int64]) -> Sequence[Candidate]:
     """The usual learners of a kind of inputs; of equally good ones the first is taken."""
     from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import SVC
 
-    codes = views["codes"]
+    codes, texts = views["codes"], views["texts"]
+    texts_of = texts.columns if isinstance(texts, TextColumns) else ()
+    found = _list_readers() if texts_of else []
+    if len(texts_of) == sample.x.shape[1]:
+        return found
     is_wide = has_many_columns(sample)
-    found = [
+    found += [
         Candidate("support vectors", f"C = {c}, {view}", view, SVC(C=c), _svm_seconds, _MOST_QUADRATIC)
         for c, view in ((10, "scaled"), (1, "scaled"), (10, "stored"))
         if not is_wide and (view == "scaled" or not sample.is_cells)
@@ -317,11 +321,68 @@ def list_candidates(sample: Sample, views: dict[str, View], classes: int) -> Seq
     words = codes.are_categories if isinstance(codes, Codes) else []
     given: dict[str, Any] = {"random_state": 0, "early_stopping": False}
     given["categorical_features"] = words if any(words) else None
-    for rounds, part in ((200, 0.3), (100, 1.0))[: 2 if classes == 2 else 1]:
+    is_binary = len(np.unique(sample.y[known])) == 2
+    for rounds, part in ((200, 0.3), (100, 1.0))[: 2 if is_binary else 1]:
         learner = HistGradientBoostingClassifier(max_iter=rounds, max_features=part, **given)
         says = f"{rounds} rounds on {100 * part:g} % of the columns"
         found.append(Candidate("boosting", says, "codes", learner, partial(_boosting_seconds, rounds, part)))
     return found
+
+
+def _list_readers() -> list[Candidate]:
+    """Linear learners of the weighted words of texts, of their pairs, and of parts of words."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.naive_bayes import ComplementNB
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import LinearSVC
+
+    pairs = TfidfVectorizer(sublinear_tf=True, stop_words="english", ngram_range=(1, 2))
+    parts = TfidfVectorizer(sublinear_tf=True, analyzer="char_wb", ngram_range=(3, 5))
+    made = (
+        (
+            "words",
+            "linear support vectors",
+            TfidfVectorizer(sublinear_tf=True),
+            LinearSVC(random_state=0),
+            3e-4,
+        ),
+        ("pairs of words", "naive Bayes", pairs, ComplementNB(alpha=0.1), 5e-4),
+        ("parts of words", "linear support vectors", parts, LinearSVC(random_state=0), 2e-3),
+    )
+    return [
+        Candidate(family, says, "texts", make_pipeline(reader, learner), partial(_reading_seconds, each))
+        for family, says, reader, learner, each in made
+    ]
+
+
+def _reading_seconds(each: float, n: int, d: int, c: int) -> float:
+    return each * n
+
+
+def is_usual(by: str) -> bool:
+    """Return True if a declaration names a learner that can be fitted, or loaded, by its name."""
+    return _SEED in by or by in find_extensions()["LEARNERS"].values()
+
+
+def learn_usual(names: str, arranged: Arranged, share: int) -> ScoreTable:
+    """Scores of every example by the usual learner of this name, or by the mean of two, of a known share.
+
+    What follows in a declaration, seed and versions, is left out.
+
+    Raises:
+        UsageError: None is called so, or it fails.
+    """
+    sample, known, names = arranged.sample, arranged.split(share)[0], names.partition(_SEED)[0]
+    views = make_views(sample, known)
+    candidates = {each.name: each for each in list_candidates(sample, views, known)}
+    chosen = [candidates.get(name) for name in names.removeprefix(_MEAN).split(_AND)]
+    if not all(chosen):
+        raise UsageError(f"of these examples there is no usual learner {names!r}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what learners say of odd data, their errors show
+        fitted = [fit_known(each.estimator, arranged, share, views[each.view]) for each in chosen if each]
+        by = f"{names}{_SEED} 0, codebound {__version__}, scikit-learn {version('scikit-learn')}"
+        return score_all(fitted, by, sample, share)
 
 
 def _boosting_seconds(rounds: int, part: float, n: int, d: int, c: int) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from codebound.learn.column_features import ColumnFeatures
-from codebound.sample.columns import GAP, WORD
+from codebound.sample.columns import GAP, TEXTS, WORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MOST_CATEGORIES = 255
 """Words of a column that gradient boosting takes as categories; ranks of more of them are numbers."""
 _UNIT = 256.0  # of the numbers of columns
+_WORDS = 3  # of a text, on average: names have fewer
 
 
 def flatten(x: NDArray[Any]) -> NDArray[Any]:
@@ -70,6 +71,26 @@ class Codes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TextColumns:
+    """Columns of texts as one text a row, without those that this process has not read."""
+
+    columns: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sample: Sample, known: NDArray[np.int64]) -> TextColumns:
+        """Columns whose known cells are mostly different texts, of several words each."""
+        columns = range(sample.x.shape[1]) if sample.is_cells else ()
+        cells = ((at, _patterns(sample.x[known, at])) for at in columns)
+        return cls(tuple(at for at, patterns in cells if _are_texts(patterns[patterns != GAP])))
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[np.object_]:
+        """Texts of stored rows."""
+        columns = [_patterns(x[:, at]).tolist() for at in self.columns]
+        texts = ["\n".join(TEXTS.get(each, "") for each in row) for row in zip(*columns, strict=True)]
+        return np.array(texts, dtype=object)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Frame:
     """Cells as a data frame of pandas, with the ranks of words as categories; as numbers without pandas."""
 
@@ -108,6 +129,13 @@ class Standardised:
         return numbers.div_(_UNIT).float().numpy()
 
 
+def list_texts(sample: Sample) -> list[str]:
+    """Texts of a sample, where it has columns of them: a learner needs them, and cells are hashes."""
+    columns = TextColumns.of(sample, np.arange(sample.n)).columns
+    patterns = {each for at in columns for each in _patterns(sample.x[:, at]).tolist()}
+    return [TEXTS[each] for each in sorted(patterns) if each in TEXTS]
+
+
 def view_for(sample: Sample, known: NDArray[np.int64]) -> View:
     """Return the view that a learner of the user's gets."""
     return Frame(Codes.of(sample, known)) if sample.is_cells else flatten
@@ -121,6 +149,13 @@ def _patterns(column: NDArray[Any]) -> NDArray[np.uint64]:
     cells = np.array(column, dtype=np.float64)
     cells[cells == 0.0] = 0.0  # not -0.0
     return cells.view(np.uint64)
+
+
+def _are_texts(patterns: NDArray[np.uint64]) -> bool:
+    different = np.unique(patterns).tolist()
+    if 2 * len(different) <= len(patterns) or not all(each in TEXTS for each in different):
+        return False
+    return sum(len(TEXTS[each].split()) for each in different) >= _WORDS * len(different)
 
 
 def _find_levels(patterns: NDArray[np.uint64]) -> NDArray[np.uint64] | None:

@@ -6,40 +6,40 @@ scores, which is declared and counted on the rest.
 
 from __future__ import annotations
 
-import math
-import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from codebound import __version__
 from codebound.bits.plain_code import FIRST_TABLE, TableChoice
-from codebound.bounds.risk import count_of
 from codebound.certificate.offers import table_outcome
-from codebound.known.learners import fit_known, score_all
-from codebound.known.score_tables import ScoreTable
-from codebound.known.usual_learners import Comparison, has_many_columns
+from codebound.known.score_tables import ScoreTable, run_on
+from codebound.known.usual_learners import Comparison, has_many_columns, is_usual, learn_usual
 from codebound.learn.features import RoomError, is_picture
 from codebound.learn.kernels import most_supports
 from codebound.learn.learner import KernelNetwork
 from codebound.learn.picking import carry_out, compare_rules
 from codebound.methods.search import UnsuitedError
-from codebound.run.errors import DataError, ModelError, UsageError
+from codebound.run.errors import CertificateError, DataError, ModelError, UsageError
+from codebound.run.extensions import find_extensions, resolve
+from codebound.run.progress import Progress, silent
 from codebound.sample.dataset import printable
-from codebound.sample.order import usual_share
+from codebound.sample.order import Design, arrange, usual_share
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from codebound.certificate.file import Certificate
     from codebound.learn.rule import Rule
     from codebound.methods.search import Search
+    from codebound.sample.dataset import Sample
+    from codebound.sample.order import Arranged
 
-_SECONDS = {"quick": 0.0, "standard": 900.0, "max": math.inf}
-_WIDEST = 8192  # numbers of a vector of features, as far as time is reckoned
-_SIDE = 1024  # of a product that shows how fast a machine is
-_SLOWER = 2.0  # times: all else is slower than a product of large matrices
+_MOST_LEARNED = {"quick": 0, "standard": 15_000, "max": 1 << 40}  # by a kernel that nobody asked for
+_WIDEST = 8192  # numbers of a vector of features, as far as memory is reckoned
+_MANY_PICTURES = 20_000  # examples from which on a network learns more than other learners have time for
 _PICTURES = 1200  # that features of a kernel are chosen on: a few seconds
 _EXPONENTS = {"quick": (), "standard": range(4, 14, 2), "max": range(16)}
 _BIAS = 12
@@ -50,8 +50,8 @@ def propose_scores(search: Search) -> None:
     task = search.task
     if task.is_about_f:
         raise UnsuitedError("a table of scores says nothing about f, which is a network.")
-    if not task.tables:
-        task.tables = (learn_table(search),)
+    if not task.tables or (search.effort == "max" and task.tables[-1].by == _networks().get("standard")):
+        task.tables += (learn_table(search),)
     for place, table in enumerate(task.tables, start=1):
         search.offer(table_outcome(TableChoice(place), table, task.sample))
         _propose_biases(search, place, table)
@@ -60,8 +60,9 @@ def propose_scores(search: Search) -> None:
 def learn_table(search: Search) -> ScoreTable:
     """The scores of the usual learner that suits the known share best.
 
-    Learners are compared by cross-validation inside a half of the sample; a larger share is taken where they
-    promise a smaller bound of it. Pictures have the kernel, too, by errors on rows that are left out.
+    Learners are compared by cross-validation inside a half of the sample; a larger share is taken where it
+    promises nearly as small a bound. Pictures have the kernel, too, by errors on rows that are left out; many
+    pictures have a network without a comparison.
 
     Raises:
         UnsuitedError: There is no time for one, or none suits.
@@ -69,6 +70,9 @@ def learn_table(search: Search) -> ScoreTable:
     task, arranged = search.task, search.task.arranged
     if not search.is_asked and search.effort == "quick" and search.best is not None:
         raise UnsuitedError("learners are compared with more effort than quick.")
+    network = _networks().get(search.effort)
+    if network and is_picture(arranged.sample.input_shape) and arranged.units >= _MANY_PICTURES:
+        return _train_network(network, arranged, _usual_share(search), search.device, search.progress)
     half = max(arranged.units // 2, task.made_of)
     compared = Comparison(arranged, half, search.effort, search.progress)
     kernel = _choose_kernel(search, compared)
@@ -78,8 +82,13 @@ def learn_table(search: Search) -> ScoreTable:
     table = None
     if kernel is not None:
         table = _learn_kernel(search, share, kernel[0], compared)
-    if table is None:
-        table = _learn_usual(search, share, compared)
+    for score in compared.scores if table is None else ():
+        search.progress(0, None, f"learning: {score.names}")
+        try:
+            table = learn_usual(score.names, arranged, share)
+            break
+        except (DataError, UsageError) as error:
+            compared.skipped[score.names] = str(error)
     search.skipped.update((f"learner: {name}", reason) for name, reason in compared.skipped.items())
     if table is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in compared.skipped.items())
@@ -87,24 +96,37 @@ def learn_table(search: Search) -> ScoreTable:
     return table
 
 
-def _learn_usual(search: Search, share: int, compared: Comparison) -> ScoreTable | None:
-    """The scores of the best learner that can be fitted on the whole share, or of the mean of two."""
-    arranged = search.task.arranged
-    for score in compared.scores:
-        name = " and ".join(each.name for each in score.members)
-        search.progress(0, None, f"learning: {name}")
-        learners = [each.estimator for each in score.members]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what learners say of odd data, their errors show
-                fitted = [
-                    fit_known(each.estimator, arranged, share, compared.views[each.view])
-                    for each in score.members
-                ]
-                return score_all(fitted, learners, arranged.sample, share)
-        except (DataError, UsageError) as error:
-            compared.skipped[name] = str(error)
-    return None
+def fit_again(certificate: Certificate, sample: Sample) -> ScoreTable:
+    """The scores of the usual learner that a certificate names, of the known share of its sample.
+
+    Raises:
+        CertificateError: It names another one.
+    """
+    facts, declared = certificate.sample, certificate.known.tables[0]
+    if not is_usual(declared.by) or facts.clusters is not None:
+        raise CertificateError(
+            f"this certificate counts declared scores, of {declared.by}: the classifier behind them is not "
+            "in the file, and is no usual learner that could be fitted again. Give it."
+        )
+    arranged = arrange(sample, Design(facts.order, facts.copies, facts.salt, facts.seal))
+    if declared.by in _networks().values():
+        return _train_network(declared.by, arranged, declared.rows, "cpu")
+    return learn_usual(declared.by, arranged, declared.rows)
+
+
+def _networks() -> Mapping[str, str]:
+    """Training functions of an extension for many pictures, by effort."""
+    return find_extensions()["LEARNERS"]
+
+
+def _train_network(
+    home: str, arranged: Arranged, share: int, device: Any, progress: Progress = silent
+) -> ScoreTable:
+    """The scores of a network of pictures as they are stored, which an extension trains."""
+    prior = arranged.sample.select(arranged.split(share)[0], role="prior")
+    network = resolve(home)(prior, device=device, progress=progress)
+    scores = run_on(network, arranged.sample, device=device, progress=progress)
+    return ScoreTable(scores, home, of="the known share alone", rows=share, classifier=network)
 
 
 def _usual_share(search: Search) -> int:
@@ -120,17 +142,14 @@ def _choose_kernel(search: Search, compared: Comparison) -> tuple[Rule, int, int
     suits = is_picture(arranged.sample.input_shape) or has_many_columns(arranged.sample)
     if compared.scores and not suits:
         return None
-    learned, n = min(arranged.cut(_usual_share(search)), most_supports(_WIDEST)), arranged.sample.n
-    needed = _estimate_seconds(learned, n, device)
-    if not search.is_asked and needed > _SECONDS[search.effort]:
-        minutes = count_of(math.ceil(needed / 60.0), "minute")
+    learned = min(arranged.cut(_usual_share(search)), most_supports(_WIDEST))
+    if not search.is_asked and learned > _MOST_LEARNED[search.effort]:
         compared.skipped["kernel"] = (
-            f"on {learned:,} examples it would take some {minutes} here: give the effort max, or choose the "
-            "method scores."
+            f"on {learned:,} examples it takes many minutes: give the effort max, or the method scores."
         )
         return None
     try:
-        first = min(compared.share, max(1, arranged.units * _PICTURES // n))
+        first = min(compared.share, max(1, arranged.units * _PICTURES // arranged.sample.n))
         found = compare_rules(arranged, first, device=device, progress=search.progress)
     except (ModelError, RoomError, UsageError) as error:
         compared.skipped["kernel"] = str(error)
@@ -157,16 +176,6 @@ def _learn_kernel(search: Search, share: int, rule: Rule, compared: Comparison) 
         rows=share,
         classifier=KernelNetwork.of(found, arranged.sample),
     )
-
-
-def _estimate_seconds(learned: int, n: int, device: str | torch.device) -> float:
-    """Estimate the seconds of a kernel from one timed matrix product."""
-    products = learned**2 * (_WIDEST + learned / 3.0) + 2.0 * (n - learned) * learned * _WIDEST
-    side = torch.ones(_SIDE, _SIDE, device=device)
-    float((side @ side)[0, 0])
-    start = time.perf_counter()
-    float((side @ side)[0, 0])
-    return _SLOWER * products * (time.perf_counter() - start) / (2.0 * _SIDE**3)
 
 
 def _propose_biases(search: Search, place: int, table: ScoreTable) -> None:

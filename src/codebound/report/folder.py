@@ -10,10 +10,12 @@ import numpy as np
 
 from codebound.bounds.held_out import Confrontation, confront
 from codebound.bounds.risk import HoldoutFacts
-from codebound.certificate.verification import CERTIFICATE, list_commands, strip_folders
+from codebound.certificate.verification import CERTIFICATE, list_commands, options_of, strip_folders
 from codebound.certificate.words import describe_choice
 from codebound.known.provenance import BASE_FILE, UNKNOWN, Origin, remember
 from codebound.known.score_tables import Biased
+from codebound.known.usual_learners import is_usual
+from codebound.known.views import list_texts
 from codebound.learn.learner import KernelNetwork
 from codebound.methods.search import compare_offers, list_methods
 from codebound.report.plain import DECLARED_SCORES
@@ -27,8 +29,9 @@ from codebound.report.summary import (
     refused_lines,
     summary_html,
 )
-from codebound.run.errors import UsageError
+from codebound.run.errors import CertificateError, UsageError
 from codebound.run.files import (
+    read_json,
     replace_file,
     write_arrays,
     write_atomically,
@@ -38,7 +41,9 @@ from codebound.run.files import (
 )
 from codebound.run.progress import finish_block
 from codebound.sample.caveats import DEVELOPED, remarks
+from codebound.sample.columns import text_cells
 from codebound.sample.dataset import seen_rows
+from codebound.sample.load import load_sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +61,7 @@ if TYPE_CHECKING:
     from codebound.sample.order import Design
 
 WEIGHTS = "g.safetensors"
+_TEXTS, _BETWEEN = "texts.txt", "\0"
 RESULT = "result.json"
 _IN_MEMORY = 1 << 30  # bytes of inputs
 
@@ -324,6 +330,8 @@ def _write_sample(sample: Sample, design: Design, place: Path) -> str:
     arrays |= {"cells": np.array(True)} if sample.is_cells else {}
     numbers = {"clusters": design.clusters, "groups": design.groups}
     arrays |= {name: each for name, each in numbers.items() if each is not None}
+    if texts := list_texts(sample):
+        write_text(place / _TEXTS, _BETWEEN.join(texts))
     if sample.x.nbytes <= _IN_MEMORY:
         write_arrays(place / "sample.npz", arrays)
         return "sample.npz"
@@ -332,6 +340,23 @@ def _write_sample(sample: Sample, design: Design, place: Path) -> str:
         with replace_file(place / "sample" / f"{name}.npy") as file:
             np.save(file, array)
     return "sample"
+
+
+def load_sample_of(certificate: Certificate, folder: Path, *, data: str | None = None) -> Sample:
+    """The sample of a certificate, from its folder unless it is elsewhere.
+
+    Raises:
+        CertificateError: It is another one.
+    """
+    result = read_json(folder / RESULT, advice="`codebound certify` writes it beside a certificate.")
+    data = data or str(options_of(folder, result)["data"])
+    if (folder / _TEXTS).is_file():
+        text_cells((folder / _TEXTS).read_text("utf-8").split(_BETWEEN))  # which learners of texts look up
+    inside = folder / data
+    sample = load_sample(str(inside) if inside.exists() else data)
+    if sample.sha256 != certificate.sample.sha256:
+        raise CertificateError(f"{data} is not the sample of the certificate. Give the sample it is about.")
+    return sample
 
 
 def _verifier_options(found: Result, place: Path, folder: Path, data: str) -> dict[str, str | Path | bool]:
@@ -402,6 +427,7 @@ def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, 
         "g_is_new": found.is_new,
         "network": _network_words(found),
         "loads": _loads(found),
+        "is_fitted_again": certificate.has_table and is_usual(found.tables[0].by),
         "methods_skipped": found.skipped,
         "refusals": [asdict(each) for each in found.refusals],
         "counts": [asdict(each) for each in counts],
@@ -432,10 +458,10 @@ def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, 
 
 
 def _loads(found: Result) -> bool:
-    """Return True if the folder has all that g is computed with."""
+    """Return True if the folder has all that g is computed with, or learned from again."""
     network = found.offer.outcome.classifier
     inner = network.classifier if isinstance(network, Biased) else network
-    return not found.certificate.has_table or isinstance(inner, KernelNetwork)
+    return not found.certificate.has_table or isinstance(inner, KernelNetwork) or is_usual(found.tables[0].by)
 
 
 def _network_words(found: Result) -> str:

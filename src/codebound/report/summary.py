@@ -36,6 +36,7 @@ _FILES = {
     "base.safetensors": "the base, which the message codes the difference to",
     "scores.safetensors": "the declared scores of every example of the sample",
     "sample.npz": "the sample, as the second program reads it",
+    "texts.txt": "its texts, of which the sample has hashes",
     "sample": "the same, in parts from the disk",
     "unlabelled.npz": "the unlabelled inputs",
     "picks.csv": "every picked example, in the order of picking",
@@ -293,6 +294,9 @@ def snippet(result: Mapping[str, Any]) -> str:
             'g = cb.load_classifier(".", encoder=encoder)',
             "print(g.predict(inputs))  # texts, or pictures and rows scaled as those of the sample",
         )
+    elif inputs["dtype"] == "cells":
+        rows = "a data frame with the columns of the sample" if inputs["columns"] else "a list of texts"
+        return f'import codebound as cb\n\ng = cb.load_classifier(".")\nprint(g.predict(rows))  # {rows}'
     else:
         shape = ", ".join(map(str, inputs["shape"]))
         lines = (
@@ -312,6 +316,12 @@ _ABOUT_F = (
 _OF_SCORES = (
     "The certificate counts declared scores. Use the network that gave them, as it was; what the message "
     "adds to them, if anything, is in codebound show."
+)
+
+
+_FITTED = (
+    "g is named by the certificate, and no file holds it: load_classifier fits it again on the known share, "
+    "and compares its answers with the declared scores. A network of pictures is read from g.safetensors."
 )
 
 
@@ -343,6 +353,8 @@ def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str
     outputs = f"The largest of the {result['classes']} scores is the answer" + (
         f": {called}{'; and so on' if len(names) > _NAMED else ''}." if names else ", counted from 0."
     )
+    if result.get("is_fitted_again"):
+        return [taken, outputs, _FITTED]
     dtype = inputs["dtype"] if certificate.is_learned else "float32"
     elsewhere = (
         "For other programs: codebound export . --to onnx (after pip install onnx onnxscript) writes "

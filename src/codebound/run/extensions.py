@@ -80,7 +80,7 @@ class Studies(Protocol):
     sketch: ModuleType
 
 
-TABLES = ("VERBS", "METHODS", "READERS", "FORMS", "TENSOR_CODES", "NAMES", "ENGINES", "DEMO")
+TABLES = ("VERBS", "METHODS", "READERS", "FORMS", "TENSOR_CODES", "NAMES", "ENGINES", "LEARNERS", "DEMO")
 
 
 @cache

@@ -34,6 +34,9 @@ GAP = 0x7FF8 << 48
 WORD = 0x7FF9
 """The first 16 bits of the pattern of a text."""
 
+TEXTS: dict[int, str] = {}
+"""Texts that this process read, by their patterns: learners need them, and no hash leads back."""
+
 _TRUTH = {"true": 1.0, "false": 0.0}
 _DAY = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6})\d*)?)?\s?(Z|[+-]\d\d:?\d\d)?)?",
@@ -147,7 +150,9 @@ def _pattern(title: Title, text: str | None) -> int:
 
 def _text_pattern(text: str) -> int:
     content = unicodedata.normalize("NFC", text.strip()).encode("utf-8", "surrogatepass")
-    return WORD << 48 | int.from_bytes(hashlib.sha256(content).digest()[:6], "big")
+    pattern = WORD << 48 | int.from_bytes(hashlib.sha256(content).digest()[:6], "big")
+    TEXTS[pattern] = text
+    return pattern
 
 
 def as_cells(x: NDArray[np.generic]) -> NDArray[np.float64]:

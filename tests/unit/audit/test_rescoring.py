@@ -27,6 +27,14 @@ def test_the_learner_that_was_named_gives_the_scores_again(cert, codebound):
     assert "DecisionTreeClassifier(random_state=0)" in out
 
 
+def test_a_usual_learner_is_fitted_again(codebound, cert):
+    code, _, err = codebound("certify", "sample.npz", "--method", "scores", "--out", "usual")
+    assert code == 0, err
+    code, out, err = codebound("audit", "rescore", "usual")
+    assert (code, "on all 300 rows" in err) == (0, True), err
+    assert "seed 0, codebound" in out
+
+
 def test_another_learner_is_found_out(cert, codebound):
     code, _, err = codebound("audit", "rescore", cert, "--learner", "sklearn.naive_bayes:GaussianNB")
     assert (code, "NOT those of this code" in err) == (1, True)
@@ -35,8 +43,8 @@ def test_another_learner_is_found_out(cert, codebound):
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ((), "give the learner, or a network"),
-        (("--network", "w.safetensors"), "give the learner, or a network"),
+        ((), "is no usual learner that could be fitted again"),
+        (("--network", "w.safetensors"), "give --learner, or --network"),
         (("--learner", "sklearn.tree:Nothing"), "no learner sklearn.tree:Nothing"),
         (("--learner", "sklearn.base:clone", "--data", "other.npz"), "not the sample of the certificate"),
     ],

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import beta
 from worlds.samples import clouds, noise_images, random_labels, rows_of
 
 from codebound.known import usual_learners
-from codebound.known.usual_learners import Candidate, Comparison, list_candidates
+from codebound.known.usual_learners import Candidate, Comparison, is_usual, learn_usual, list_candidates
+from codebound.run.errors import UsageError
 from codebound.sample.load import as_dataset
 from codebound.sample.order import Design, arrange
 
@@ -113,7 +115,7 @@ def test_what_is_much_worse_in_one_fold_is_not_learned_again(monkeypatch):
 )
 def test_candidates_follow_from_the_kind_of_inputs(sample, views):
     found = comparison(sample)
-    listed = list_candidates(sample, found.views, 3)
+    listed = list_candidates(sample, found.views, found.known)
     assert {each.view for each in listed} == views
     assert len({each.name for each in listed}) == len(listed)
     has_boosting = any(each.family == "boosting" for each in listed)
@@ -125,7 +127,8 @@ def test_candidates_follow_from_the_kind_of_inputs(sample, views):
 
 def test_many_hashed_words_have_linear_learners_without_support_vectors():
     sample = random_labels(60, shape=(600,))
-    families = {each.family for each in list_candidates(sample, comparison(sample).views, 4)}
+    found = comparison(sample)
+    families = {each.family for each in list_candidates(sample, found.views, found.known)}
     assert "support vectors" not in families
     assert "logistic regression" in families
 
@@ -138,22 +141,68 @@ def test_too_few_rows_are_not_compared(share):
     assert found.choose_share(delta=0.05) is None
 
 
-def test_a_steep_curve_asks_for_more_rows_and_few_errors_for_half():
-    easy = comparison(clouds(600, features=5, apart=6.0))
-    assert easy.choose_share(delta=0.05) == 300
-    steep = comparison(clouds(600, features=5, apart=6.0))
-    steep._measure_slope = lambda score: 1.0
-    steep.scores[0].is_wrong[:75] = True
-    for each in steep.scores[1:]:
-        each.is_wrong[:] = True
-    assert steep.choose_share(delta=0.05) > 400
+def test_the_share_is_the_largest_that_nearly_promises_the_smallest_bound():
+    found = comparison(clouds(2000, features=5, apart=2.0))
+    share = found.choose_share(delta=0.05)
+    errors, rows = found.scores[0].errors, len(found.rows)
+
+    def expect(known):  # Clopper-Pearson at two bits, of the errors that the usual curve says
+        rate = errors / rows * (800 / known) ** 0.35
+        left = 2000 - known
+        return beta.ppf(1 - 0.05 / 4, rate * left + 1, left - rate * left)
+
+    limits = {known: expect(known) for known in range(1000, 1601, 100)}
+    nearly = [known for known, limit in limits.items() if limit <= 1.02 * min(limits.values())]
+    assert abs(share - max(nearly)) <= 100
 
 
-def test_noise_does_not_ask_for_more_rows():
-    found = comparison(random_labels(400))
-    assert found.choose_share(delta=0.05) <= 240
+def test_few_errors_ask_for_no_more_than_half():
+    assert comparison(clouds(600, features=5, apart=6.0)).choose_share(delta=0.05) == 300
+    assert 300 < comparison(random_labels(600)).choose_share(delta=0.05) <= 480
 
 
-def test_the_share_of_a_large_sample_is_not_chosen(monkeypatch):
+def test_the_share_of_a_large_sample_is_chosen_by_its_first_rows(monkeypatch):
     monkeypatch.setitem(usual_learners.COMPARED, "standard", 50)
-    assert comparison(clouds(300)).choose_share(delta=0.05) is None
+    assert comparison(random_labels(300)).choose_share(delta=0.05) >= 150
+
+
+def texts_of(n=200):
+    rng = np.random.default_rng(1)
+    topics = (("goal", "match", "coach", "team"), ("vote", "party", "law", "court"))
+    y = rng.integers(0, 2, n)
+    words = ("the", "a", "of", "and", "today", *(f"w{i}" for i in range(40)))
+    return [" ".join(rng.choice([*words, *2 * topics[label]], 12)) for label in y], y
+
+
+def test_texts_have_linear_learners_of_their_words():
+    texts, y = texts_of()
+    found = comparison(as_dataset((texts, y)))
+    assert {each.view for each in found.allowed()} == {"texts"}
+    assert found.scores[0].errors <= 20  # of 100, where a guess errs on 50
+
+
+def test_a_column_of_texts_stands_beside_the_others():
+    texts, y = texts_of()
+    frame = pd.DataFrame({"text": texts, "x": np.arange(200.0), "plan": list("ab") * 100})
+    listed = comparison(as_dataset((frame, y))).allowed()
+    assert {each.view for each in listed} == {"texts", "codes", "scaled"}
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_a_name_says_what_was_learned(pair):
+    sample = clouds(200, features=4, apart=2.0)
+    found = comparison(sample)
+    score = next(each for each in found.scores if (len(each.members) == 2) == pair)
+    table = learn_usual(score.names, found.arranged, 120)
+    again = learn_usual(table.by, found.arranged, 120)  # seed and versions say nothing
+    np.testing.assert_array_equal(table.scores, again.scores)
+    assert is_usual(table.by)
+    assert not is_usual("SVC(), sklearn 1.9.1")
+    rest = found.arranged.split(120)[1]
+    assert (table.scores.argmax(1) == sample.y)[rest].mean() > 0.7
+
+
+def test_an_unknown_name_is_refused():
+    found = comparison(clouds(60))
+    with pytest.raises(UsageError, match="no usual learner 'oracles'"):
+        learn_usual("oracles", found.arranged, 30)

@@ -10,14 +10,16 @@ from worlds.outcomes import SAMPLE, outcome, table_of
 from worlds.samples import clouds
 
 from codebound.bits.plain_code import FIRST_TABLE, TABLE, USUAL_SPLIT
+from codebound.certificate.file import Certificate
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.known.learners import fit_known
 from codebound.known.score_tables import ScoreTable
+from codebound.known.usual_learners import learn_usual
 from codebound.methods import scores
 from codebound.methods.search import Search, UnsuitedError
 from codebound.request import Known, Run, Task
-from codebound.run.errors import CertificateError, DataError, UsageError
+from codebound.run.errors import DataError, UsageError
+from codebound.sample.columns import text_cells
 from codebound.sample.load import load_sample
 from codebound.sample.order import Design
 
@@ -125,25 +127,57 @@ def test_where_no_learner_suits_the_kernel_is_tried_and_all_reasons_are_said():
 def test_a_learner_that_fails_on_the_whole_share_gives_way_to_the_next(monkeypatch):
     failed = []
 
-    def fit_once(learner, *rest):
+    def fail_once(names, *rest):
         if not failed:
-            failed.append(learner)
+            failed.append(names)
             raise UsageError("it fails today")
-        return fit_known(learner, *rest)
+        return learn_usual(names, *rest)
 
-    monkeypatch.setattr(scores, "fit_known", fit_once)
+    monkeypatch.setattr(scores, "learn_usual", fail_once)
     search = search_for((), clouds(200, features=4), "standard")
     assert scores.learn_table(search).rows >= 100
-    assert "it fails today" in search.skipped.values()
+    assert search.skipped[f"learner: {failed[0]}"] == "it fails today"
 
 
 def test_where_there_is_no_time_for_a_kernel_it_is_said_what_to_ask_for(monkeypatch):
-    monkeypatch.setattr(scores, "_estimate_seconds", lambda *_: 6000.0)
+    monkeypatch.setitem(scores._MOST_LEARNED, "standard", 50)
     search = search_for(
         (), load_sample("digits").select(range(200), role="train"), "standard", is_asked=False
     )
     scores.learn_table(search)
-    assert "100 minutes here: give the effort max" in search.skipped["learner: kernel"]
+    assert "on 100 examples it takes many minutes: give the effort max" in search.skipped["learner: kernel"]
+
+
+def train_nearest_mean(sample, *, device, progress):
+    """A network of stored pictures, as an extension trains one."""
+    means = np.stack([sample.x[sample.y == label].mean(0).ravel() for label in range(10)])
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    network[1].weight.data = torch.from_numpy(means).float()
+    network[1].bias.data = torch.from_numpy(-0.5 * (means**2).sum(1)).float()
+
+    class Stored(torch.nn.Module):
+        def forward(self, x):
+            return network(x.float())
+
+    return Stored()
+
+
+def test_many_pictures_have_the_network_of_an_extension(monkeypatch):
+    digits = load_sample("digits").select(range(600), role="train")
+    monkeypatch.setattr(scores, "_MANY_PICTURES", 500)
+    monkeypatch.setattr(scores, "_networks", lambda: dict.fromkeys(("standard", "max"), "a:trainer"))
+    monkeypatch.setattr(scores, "resolve", {"a:trainer": train_nearest_mean}.get)
+    search = search_for((), digits, "standard")
+    scores.propose_scores(search)
+    (table,) = search.task.tables
+    known, rest = search.task.arranged.split(table.rows)
+    assert (table.by, table.of) == ("a:trainer", "the known share alone")
+    assert (table.scores[rest].argmax(1) == digits.y[rest]).mean() > 0.8
+    network = train_nearest_mean(digits.select(known, role="prior"), device="cpu", progress=None)
+    np.testing.assert_allclose(table.scores, network(torch.from_numpy(digits.x)).detach(), rtol=1e-5)
+    search.effort = "max"  # another one is declared after it
+    scores.propose_scores(search)
+    assert len(search.task.tables) == 2
 
 
 def test_a_table_of_words_and_gaps_is_certified_saved_and_predicts_any_row(tmp_path):
@@ -156,9 +190,37 @@ def test_a_table_of_words_and_gaps_is_certified_saved_and_predicts_any_row(tmp_p
     assert found.classifier(lacking).isfinite().all()
     folder = found.save_to(tmp_path / "c").folder
     assert not (folder / "g.safetensors").exists()
-    assert found.result["loads"] is False
-    with pytest.raises(CertificateError, match="declared scores"):
-        load_classifier(folder)
+    assert found.result["loads"] is True
+    g = load_classifier(folder)  # fitted again
+    rows = torch.cat([torch.from_numpy(found.sample.x), lacking])
+    assert torch.equal(g(rows), found.classifier(rows))
+    assert g.sentence == found.sentence
+    assert g.predict(frame.head(3)) == g.predict(found.sample.x[:3])
+
+
+def test_a_learner_that_answers_otherwise_has_no_guarantee(tmp_path, monkeypatch):
+    sample = clouds(200, features=4, apart=2.0)
+    folder = certify(sample, method="scores").save_to(tmp_path / "c").folder
+    table = scores.fit_again(Certificate.load(folder / "certificate.cbound"), sample)
+    other = replace(table, scores=-table.scores)
+    monkeypatch.setattr("codebound.classifier.fit_again", lambda *_: other)
+    assert load_classifier(folder).sentence.startswith("NO GUARANTEE: fitted again here, the learner answers")
+
+
+def test_texts_are_certified_and_read_again_elsewhere(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    words = [[f"w{i}" for i in range(30)] + 5 * [side] for side in ("yes", "no")]
+    texts = [" ".join(rng.choice(words[label], 12)) for label in y]
+    found = certify((texts[:250], y[:250]))
+    assert found.bound < 0.2
+    folder = found.save_to(tmp_path / "c").folder
+    said = found.classifier(torch.from_numpy(text_cells(texts)[:, None])).argmax(1).tolist()
+    monkeypatch.setattr("codebound.sample.columns.TEXTS", read := {})
+    monkeypatch.setattr("codebound.known.views.TEXTS", read)  # as in a new process
+    g = load_classifier(folder)
+    assert g.predict(texts) == said
+    assert np.mean(np.array(said[250:]) != y[250:]) < 0.2
 
 
 def test_scores_are_issued_for_two_bits_and_saved_beside_the_sample(tmp_path):
