@@ -46,13 +46,11 @@ def fold_constants(graph: fx.Graph, tensors: dict[str, Tensor]) -> list[str]:
     for node, value in list(found.items()):
         if node.op == "get_attr" or node in free or not value.is_floating_point():
             continue
-        if not value.isfinite().all():  # no code has it: a mask is made anew
-            continue
+        sources = _sources(node)
         if _is_view(node) or all(user in found for user in node.users):
             continue
-        sources = _sources(node)
-        if value.numel() > sum(tensors[name].numel() for name in sources):
-            continue
+        if not value.isfinite().all() or value.numel() > sum(tensors[name].numel() for name in sources):
+            continue  # a mask or a table: it is made anew
         name = _folded_name(node, sources, tensors)
         tensors[name] = value.detach().clone()
         with graph.inserting_before(node):

@@ -40,7 +40,7 @@ aten = torch.ops.aten
 _BATCHES = (101, 103, 107, 113, 131, 137)  # of which hardly any size of a network is a multiple
 _SAME = {"alias", "clone", "contiguous", "detach", "lift_fresh_copy", "dropout", "_to_copy", "to", "type_as"}
 _CHECKS = ("_assert", "sym_constrain")
-_NO_CHANCE = (("train", False), ("dropout_p", 0.0), ("dropout", 0.0))
+_NO_CHANCE = (("train", False), ("training", False), ("dropout_p", 0.0), ("dropout", 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +254,14 @@ class _Reader:
         else:
             name = held.name
             value = held.tensor if held.kind == "parameter" else held.tensor.detach()
+        if value.is_complex():  # torch.nn has no other precision for complex numbers than their own
+            pairs = self._attribute(name, torch.view_as_real(value.detach().resolve_conj()).clone())
+            made = self._call(aten.view_as_complex.default, (pairs,))
+            made.meta["val"] = value
+            return made
+        return self._attribute(name, value)
+
+    def _attribute(self, name: str, value: Tensor) -> fx.Node:
         self.tensors[name] = value
         node = self.graph.create_node("get_attr", name)
         node.meta["val"] = value
@@ -289,11 +297,7 @@ class _Reader:
         source = args[0] if args and isinstance(args[0], fx.Node) else None
         if name in _SAME and source is not None and _is_alike(value, source.meta.get("val")):
             return source
-        if name == "rrelu" and not (given := arguments_of(node))["training"]:
-            middle = (given["lower"] + given["upper"]) / 2
-            target, args, kwargs = aten.leaky_relu.default, (source, middle), {}
-        else:
-            _require_no_chance(node)
+        _require_no_chance(node)
         if name == "_to_copy" and value.is_complex():
             target, args, kwargs = (
                 aten.complex.default,

@@ -68,22 +68,13 @@ def image_chains(
     return tuple(Chain(chain.input_shape, (*front, *body, last)) for front in shifts)
 
 
-def plain_chain(input_shape: tuple[int, ...], classes: int) -> Chain:
-    """A smaller one without fixed filters, for images of 8 pixels or more: its filters can be a base."""
-    body = (NormalisedConv(16, 3), MaxPool(2), NormalisedConv(32, 3), MaxPool(2))
-    return Chain(tuple(input_shape), (AveragePool(2), *body, Linear(classes, bias=False)))
-
-
-def image_network(*, input_shape: tuple[int, ...], classes: int, plain: bool = False) -> nn.Module:
-    """The same with random weights: the model ``few-bits``, and the smaller one ``few-bits:plain=true``.
+def image_network(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The same with random weights: the model ``few-bits``.
 
     >>> image_network(input_shape=(1, 28, 28), classes=10)(torch.rand(2, 1, 28, 28)).shape
     torch.Size([2, 10])
-    >>> plain = image_network(input_shape=(1, 28, 28), classes=10, plain=True)
-    >>> sum(tensor.numel() for tensor in plain.parameters())
-    7632
     """
-    chain = plain_chain(input_shape, classes) if plain else image_chain(input_shape, classes)
+    chain = image_chain(input_shape, classes)
     return chain.build(
         {
             name: torch.randn(shape) / torch.Size(shape[1:]).numel() ** 0.5

@@ -395,6 +395,4 @@ def resnet56(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     return _resnet("resnet56", input_shape, classes=classes, blocks=9)
 
 
-ZOO["few-bits"] = Architecture(
-    "codebound_networks.train.few_bits:image_network", (1, 28, 28), {"plain": bool}
-)
+ZOO["few-bits"] = Architecture("codebound_networks.train.few_bits:image_network", (1, 28, 28), {})

@@ -8,7 +8,7 @@ from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.operations import Shifts
 from codebound_networks.chains.original import Original
 from codebound_networks.reading.loading import load_model
-from codebound_networks.train.few_bits import image_chain, image_chains, image_network, plain_chain
+from codebound_networks.train.few_bits import image_chain, image_chains, image_network
 
 RESULTS = Path(__file__).parents[4] / "results"
 SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 12, 12), (3, 12, 15), (3, 16, 16)]
@@ -16,17 +16,15 @@ SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 12, 12), (3, 12, 15), (3, 16,
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_message_can_describe_the_networks(shape):
-    for plain, chain in ((False, image_chain(shape, 7)), (True, plain_chain(shape, 7))):
-        network = image_network(input_shape=shape, classes=7, plain=plain)
-        assert chain_of(network, shape)[0] == Original.read(network, shape).chain == chain
-        assert chain.classes == 7
+    chain, network = image_chain(shape, 7), image_network(input_shape=shape, classes=7)
+    assert chain_of(network, shape)[0] == Original.read(network, shape).chain == chain
+    assert chain.classes == 7
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("plain", [False, True])
-def test_decisions_depend_on_the_scale_of_no_layer_and_on_no_other_example(shape, plain):
+def test_decisions_depend_on_the_scale_of_no_layer_and_on_no_other_example(shape):
     torch.manual_seed(0)
-    network = image_network(input_shape=shape, classes=5, plain=plain).double()
+    network = image_network(input_shape=shape, classes=5).double()
     x = torch.rand(6, *shape, dtype=torch.float64)
     before = network(x)
     assert torch.allclose(network(x[:1]), before[:1])
@@ -37,7 +35,7 @@ def test_decisions_depend_on_the_scale_of_no_layer_and_on_no_other_example(shape
 
 
 def test_weights_come_from_the_seed_of_the_caller():
-    spec = "few-bits:plain=true"
+    spec = "few-bits"
     first, second, other = (
         load_model(spec, input_shape=(1, 8, 8), classes=3, seed=seed) for seed in (0, 0, 1)
     )
