@@ -451,14 +451,16 @@ def pages() -> dict[Path, str]:
     for folder in (HERE, ROOT / "benchmarks"):  # whose scripts measured these
         sys.path.insert(0, str(folder))
     everyday, first_look, any_learner = map(importlib.import_module, MEASURED)
-    rows = {name: json.loads((HERE / f"{name}.json").read_text()) for name in MEASURED}
-    return {
+    looks, learners = (json.loads((HERE / f"{name}.json").read_text()) for name in MEASURED[1:])
+    draws = HERE / "everyday.jsonl"  # a line for each draw
+    lines = draws.read_text().splitlines() if draws.exists() else []
+    measured_sets = {HERE / "everyday.md": everyday.page(list(map(json.loads, lines)))} if lines else {}
+    return measured_sets | {
         ROOT / "README.md": _between(ROOT / "README.md", by_protocol()),
         ROOT / "docs/example.svg": example_picture(),
         HERE / "README.md": _between(HERE / "README.md", table()),
-        HERE / "everyday.md": everyday.page(rows["everyday"]["rows"]),
-        HERE / "first_look.md": first_look.show(rows["first_look"]),
-        HERE / "any_learner.md": any_learner.page(rows["any_learner"]),
+        HERE / "first_look.md": first_look.show(looks),
+        HERE / "any_learner.md": any_learner.page(learners),
     }
 
 
