@@ -10,7 +10,7 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from worlds.messages import CODES, codes, static_code
+from worlds.messages import CODES, codes
 
 from codebound.bits.plain_code import Bits, join
 from codebound.run.errors import CodeboundError, FormatError
@@ -93,18 +93,6 @@ def test_what_follows_the_code_word_changes_nothing(code, garbage):
 def test_blocks_are_as_long_as_was_told_before_they_were_made(code):
     least, most = code.block_limits()
     assert least <= sum(block.length for block in code.blocks()) <= most
-
-
-@examples(60)
-@given(hnp.arrays(np.int32, (3, 5), elements=st.integers(-1, 1)), st.integers(2, 4), st.integers(0, 3))
-def test_equal_keys_of_blocks_are_equal_blocks(signs, factor, lanes_log2):
-    wide = static_code(factor * signs, 0, factor, lanes_log2)
-    plain = static_code(signs, 0, 1, lanes_log2)
-    assert plain.block_key() == wide.block_key()
-    assert plain.blocks() == wide.blocks()
-    other = static_code(signs[::-1], 0, 1, lanes_log2)
-    assert (plain.block_key() == other.block_key()) == (signs == signs[::-1]).all()
-    assert plain.block_key() != static_code(signs, 0, 1, lanes_log2 + 1).block_key()
 
 
 @examples(300)

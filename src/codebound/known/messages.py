@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from codebound.sample.dataset import Scaling
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Mapping
     from typing import Self
 
     import numpy as np
@@ -67,9 +67,6 @@ class AbstractMessage(Protocol):
 
     def length_limits(self, word: Bits) -> tuple[int, int]:
         """Bits that the whole message has at least and at most, from its word."""
-
-    def block_keys(self) -> list[Hashable]:
-        """Equal for messages whose blocks are known to be equal."""
 
     def witness(self) -> bytes:
         """The proofs that a decoder would have to search for (docs/format.md, 8.9)."""

@@ -12,7 +12,7 @@ from codebound.bounds.risk import OccamFacts
 from codebound.certificate.evaluate import estimate_error_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Sequence
 
     from codebound.bits.plain_code import Bits, Ledger
     from codebound.known.messages import AbstractMessage
@@ -76,7 +76,7 @@ class _Guess:
     @cached_property
     def value(self) -> float:
         """The guess."""
-        return _estimate(self._rate, self._word[0].length + self._block_bits, self._task)
+        return _estimate(self._rate, self.encoded[0].length, self._task)
 
     def is_below(self, other: _Guess) -> bool:
         """Return True if its value is smaller. Blocks are made only where the limits do not decide."""
@@ -84,17 +84,7 @@ class _Guess:
             return True
         if other.most < _SAFELY * self.least:
             return False
-        if self._block_keys == other._block_keys:  # as of weights at the largest level alone
-            self._block_bits = other._block_bits
         return self.value < other.value
-
-    @cached_property
-    def _block_bits(self) -> int:
-        return self.encoded[0].length - self._word[0].length
-
-    @cached_property
-    def _block_keys(self) -> list[Hashable]:
-        return self.message.block_keys()
 
 
 def _guess(message: AbstractMessage, task: Task) -> _Guess:

@@ -27,7 +27,7 @@ from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.codes.tensors import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -132,10 +132,6 @@ class Message(AbstractMessage):
         """Bits that the whole message has at least and at most, from its word: blocks are long to make."""
         limits = [code.block_limits() for code in self._tensor_codes]
         return word.length + sum(least for least, _ in limits), word.length + sum(most for _, most in limits)
-
-    def block_keys(self) -> list[Hashable]:
-        """Equal for messages whose blocks are known to be equal."""
-        return [code.block_key() for code in self._tensor_codes]
 
     @property
     def _tensor_codes(self) -> Collection[AbstractTensorCode]:

@@ -6,7 +6,6 @@ for both directions: a writer codes the content; a reader starts from a blank on
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
@@ -22,8 +21,6 @@ from codebound_networks.codes.quantization import MAX_LEVEL, MAX_STEP, round_to_
 from codebound_networks.codes.static import MAX_LANES_LOG2, SCALE, block_limits, decode_block, encode_block
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from codebound.bits.plain_code import Bits
     from codebound_networks.codes.arithmetic import AbstractCoder
     from codebound_networks.codes.static import Integers
@@ -102,10 +99,6 @@ class AbstractTensorCode(ABC):
         """Bits that the blocks have at least and at most; a code with blocks tells it without making them."""
         length = sum(block.length for block in self.blocks())
         return length, length
-
-    def block_key(self) -> Hashable:
-        """Equal for codes whose blocks are known to be equal."""
-        return self if self.blocks() else None
 
     def with_blocks(self, bits: Bits, start: int) -> tuple[AbstractTensorCode, int]:
         """The tensor whose blocks begin at bit ``start``, and the bit where they end."""
@@ -369,11 +362,6 @@ class Static(AbstractGridCode):
     def block_limits(self) -> tuple[int, int]:  # noqa: D102
         counts = np.bincount(self.levels.ravel() + self.limit, minlength=len(self.table))
         return block_limits(counts, self.table, self.lanes_log2)
-
-    def block_key(self) -> Hashable:  # noqa: D102
-        used = self.table > 0  # an element is told by its place among those that occur
-        places = (np.cumsum(used) - 1).astype(np.uint16)[self.levels.ravel() + self.limit]
-        return self.lanes_log2, self.table[used].tobytes(), hashlib.blake2b(places.tobytes()).digest()
 
     def blocks(self) -> list[Bits]:  # noqa: D102
         return [encode_block(self.levels.ravel() + self.limit, self.table, self.lanes_log2)]

@@ -11,7 +11,7 @@ from codebound.bounds.risk import count_of
 from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError, brief
 from codebound.run.tensor_files import dtype_name
 from codebound_networks.views.graphs import Traced
-from codebound_networks.views.kinds import OTHER, kind_of_node
+from codebound_networks.views.kinds import MODULE_KINDS, OTHER, kind_of_node
 from codebound_networks.views.layers import (
     LAYER_VIEWS,
     AbstractLayerView,
@@ -30,18 +30,6 @@ from codebound_networks.views.rebuild import (
 )
 
 Status = Literal["seen", "carried", "unread", "unsupported"]
-
-CARRIED_TYPES: tuple[type[nn.Module], ...] = (
-    nn.BatchNorm1d,
-    nn.BatchNorm2d,
-    nn.SyncBatchNorm,
-    nn.GroupNorm,
-    nn.LayerNorm,
-    nn.RMSNorm,
-    nn.PReLU,
-    nn.Embedding,
-)
-"""Module types without a layer view whose tensors a certificate can code as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,33 +151,18 @@ def _status(
         return "unsupported", "a plain attribute that state_dict does not see; register it as a buffer"
     if not held.is_persistent:
         return "unsupported", "a non-persistent buffer: state_dict and weight files do not contain it"
-    if isinstance(owner, CARRIED_TYPES):
-        return _status_carried(held)
+    if registered_type(owner, MODULE_KINDS) is not None:
+        if getattr(owner, "running_mean", held) is None:
+            return "unsupported", "a batch norm without running statistics: it looks at the rest of the batch"
+        return "carried", "read by an operation that is no layer"
     if refusal is not None:
-        real = held.tensor.is_floating_point()
-        return (
-            "unsupported",
-            refusal if real else f"{dtype_name(held.tensor)} entries cannot be coded; {refusal}",
-        )
+        return "unsupported", refusal
     if owner in viewed:
         return "unsupported", "its layer has a view of weight and bias only"
     return (
         "unsupported",
         "the forward pass never calls this layer: it is unused, or its weight is read directly",
     )
-
-
-def _status_carried(held: HeldTensor) -> tuple[Status, str]:
-    if isinstance(held.owner, nn.modules.batchnorm._BatchNorm) and held.owner.running_mean is None:
-        return (
-            "unsupported",
-            "a batch norm without running statistics: predictions depend on the rest of the batch",
-        )
-    if held.name.endswith("num_batches_tracked"):
-        return "carried", "counts training batches; evaluation does not read it"
-    if not held.tensor.is_floating_point():
-        return "unsupported", f"{dtype_name(held.tensor)} entries cannot be coded"
-    return "carried", "in a certificate it is folded into a layer, or coded in the message"
 
 
 @dataclass(frozen=True, eq=False)
