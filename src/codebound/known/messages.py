@@ -118,10 +118,6 @@ class AbstractOriginal(ABC):
         """The operations in words: equal for networks that differ by their tensors alone."""
 
     @abstractmethod
-    def unchanged_message(self, options: Options) -> AbstractMessage:
-        """The message that a base of this architecture is taken as it is."""
-
-    @abstractmethod
     def view(self, input_shape: tuple[int, ...]) -> Any:
         """The network with its layers in view; its weights have the names of the message."""
 

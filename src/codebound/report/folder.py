@@ -232,7 +232,7 @@ class Result:
     @property
     def is_new(self) -> bool:
         """Return True if g is new and shares nothing with f."""
-        known = list_methods().get(self.method)
+        known = list_methods().get(self.offer.method)
         is_own = self.base is None and known is not None and known.is_own
         return is_own and not self.is_given_by_scores
 
@@ -250,17 +250,6 @@ class Result:
         from codebound.report.exports import log_mlflow
 
         return log_mlflow(self)
-
-    def _title(self, words: Mapping[str, Any]) -> str:
-        is_given = not self.is_new and words["model"] not in (None, "none")
-        subject = words["model"] if is_given else f"a new classifier made by {self.method}"
-        return f"Certificate for {subject} on {words['data']}"
-
-    def _page(self, result: Mapping[str, Any], words: Mapping[str, Any]) -> str:
-        from codebound.report.html import certificate_page, select_examples
-
-        shown = select_examples(self)
-        return certificate_page(self.certificate, result, title=self._title(words), shown=shown)
 
     def save_to(
         self,
@@ -280,7 +269,7 @@ class Result:
         """
         from safetensors.torch import save as tensor_bytes
 
-        from codebound.report.html import picks_table
+        from codebound.report.html import certificate_page, picks_table, select_examples
 
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -289,13 +278,16 @@ class Result:
             )
         network = self.offer.outcome.classifier
         words = strip_folders(dict(self.settings if settings is None else settings))
+        is_given = not self.is_new and words["model"] not in (None, "none")
+        subject = words["model"] if is_given else f"a new classifier made by {self.offer.method}"
+        title = f"Certificate for {subject} on {words['data']}"
         path = folder / CERTIFICATE
         with finish_block(), write_whole(folder) as place:
             asked = _verifier_options(self, place, folder, data)
             if self.certificate.is_learned:
                 asked["weights"] = folder / weights
             result = _result(self, str(path), list_commands(folder, asked))
-            page = self._page(result, words)
+            page = certificate_page(self.certificate, result, title=title, shown=select_examples(self))
             if isinstance(network, KernelNetwork) and self.certificate.has_picks:
                 write_text(place / "picks.csv", picks_table(network, self.sample))
             state = {} if network is None else network.state_dict()
@@ -306,7 +298,7 @@ class Result:
             write_json(place / RESULT, result | {"certificate": CERTIFICATE, "verify": result["verify_here"]})
             write_text(place / "report.html", page)
             files = {path.name, *(each.name for each in place.iterdir())}
-            guide = folder_guide(self.certificate, result, title=self._title(words), files=files)
+            guide = folder_guide(self.certificate, result, title=title, files=files)
             write_text(place / README, guide)
             write_atomically(place / path.name, self.certificate.to_bytes())
         return Saved(folder, result, self.certificate.sentence)
@@ -374,7 +366,7 @@ def _verifier_options(found: Result, place: Path, folder: Path, data: str) -> di
     asked: dict[str, str | Path | bool] = {
         "data": data if is_named else folder / _write_sample(sample, design, place)
     }
-    for number, table in enumerate(found.tables, start=1):
+    for number, table in enumerate(found.task.tables, start=1):
         table.save(place / scores_name(number))
     if fresh is not None:
         write_arrays(place / "unlabelled.npz", {"x": fresh.x})
@@ -402,6 +394,9 @@ def scores_name(number: int) -> str:
 def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
     """The result as plain JSON."""
     certificate, claim = found.certificate, found.certificate.claim
+    network = found.offer.outcome.classifier
+    inner = network.classifier if isinstance(network, Biased) else network
+    is_again = certificate.has_table and is_usual(found.task.tables[0].by)
     counts = certificate.counts
     result = {
         "bound": claim.bound,
@@ -423,11 +418,12 @@ def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, 
         "loss": claim.loss,
         "on": claim.on,
         "limits": [asdict(each) for each in claim.limits],
-        "method": found.method,
+        "method": found.offer.method,
         "g_is_new": found.is_new,
         "network": _network_words(found),
-        "loads": _loads(found),
-        "is_fitted_again": certificate.has_table and is_usual(found.tables[0].by),
+        # the folder has all that g is computed with, or learned from again
+        "loads": not certificate.has_table or isinstance(inner, KernelNetwork) or is_again,
+        "is_fitted_again": is_again,
         "methods_skipped": found.skipped,
         "refusals": [asdict(each) for each in found.refusals],
         "counts": [asdict(each) for each in counts],
@@ -438,7 +434,7 @@ def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, 
         "seconds": round(found.seconds, 3),
         "data_sha256": certificate.sample.sha256,
         "developed": DEVELOPED in certificate.declarations,
-        "warnings": list(remarks(found.sample, delta=found.delta)),
+        "warnings": list(remarks(found.sample, delta=claim.delta)),
         "advice": _advice(found),
         **commands,
         "notes": list(found.notes),
@@ -457,13 +453,6 @@ def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, 
     return result
 
 
-def _loads(found: Result) -> bool:
-    """Return True if the folder has all that g is computed with, or learned from again."""
-    network = found.offer.outcome.classifier
-    inner = network.classifier if isinstance(network, Biased) else network
-    return not found.certificate.has_table or isinstance(inner, KernelNetwork) or is_usual(found.tables[0].by)
-
-
 def _network_words(found: Result) -> str:
     """Origin of the certified classifier, in words."""
     certificate = found.certificate
@@ -480,7 +469,9 @@ def _network_words(found: Result) -> str:
     if not found.is_new:
         return "what the message leaves of the network that was given"
     given = ", not yours: the one that was given, with its weights, was not used"
-    return f"learned here by the method {found.method}" + (given if found.original_errors is not None else "")
+    return f"learned here by the method {found.offer.method}" + (
+        given if found.original_errors is not None else ""
+    )
 
 
 def _advice(found: Result) -> str:

@@ -12,8 +12,6 @@ from codebound.known.messages import AbstractOriginal
 from codebound.run.errors import ModelError
 from codebound.sample.outputs import require_logits
 from codebound_networks.chains.from_module import blank, chain_of
-from codebound_networks.chains.message import Message
-from codebound_networks.codes.tensors import Zero
 from codebound_networks.reading.callables import output_shape
 from codebound_networks.reading.walk import readable, wrap
 from codebound_networks.views.fold import describe_folding
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor, fx, nn
 
-    from codebound.known.messages import Options
     from codebound_networks.chains.chain import Chain
     from codebound_networks.reading.walk import Network
 
@@ -87,11 +84,6 @@ class Original(AbstractOriginal):
     def computes(self) -> str:
         """The operations in words: equal for networks that differ by their tensors alone."""
         return str(self.chain if self.module is None else self.module)
-
-    def unchanged_message(self, options: Options) -> Message:  # noqa: D102
-        zeros = {name: Zero(array.shape) for name, array in self.arrays.items()}
-        assert self.chain is not None  # of others no message is made
-        return Message(options, self.chain, zeros)
 
     def view(self, input_shape: tuple[int, ...]) -> Network:  # noqa: D102
         return wrap(self.build(), example=torch.zeros(2, *input_shape))

@@ -7,7 +7,9 @@ from torch import nn
 
 from codebound.known.messages import Options, Setting
 from codebound.run.errors import ModelError
+from codebound_networks.chains.message import Message
 from codebound_networks.chains.original import Original
+from codebound_networks.codes.tensors import Zero
 
 X = torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
 
@@ -47,7 +49,8 @@ def test_a_reason_against_a_chain_makes_it_none(plain):
 
 def test_an_unchanged_base_is_the_base_to_the_last_bit(plain):
     original = Original.read(plain, (4,), classes=3)
-    message = original.unchanged_message(Options(has_base=True, setting=Setting(3)))
+    zeros = {name: Zero(array.shape) for name, array in original.arrays.items()}
+    message = Message(Options(has_base=True, setting=Setting(3)), original.chain, zeros)
     decoded = message.weights(original.arrays)
     assert decoded.keys() == original.arrays.keys()
     assert all(np.array_equal(decoded[name], array) for name, array in original.arrays.items())
