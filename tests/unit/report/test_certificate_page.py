@@ -108,7 +108,8 @@ def test_what_is_shown_as_wrong_is_wrong_and_all_of_it_is_there(name, folders):
     picked = seen[found.network.known :] if seen else []
     assert [tile.number for tile in shown.learned] == picked[:48]
     stored = torch.from_numpy(SAMPLE.x)
-    said = found.network(stored if found.offer.outcome.takes_stored else SAMPLE.scaling.apply(stored)).argmax(1).tolist()
+    given = stored if found.offer.outcome.takes_stored else SAMPLE.scaling.apply(stored)
+    said = found.network(given).argmax(1).tolist()
     expected = [i for i in range(SAMPLE.n) if liar.y[i] != said[i] and i not in seen]
     assert found.certificate.limit.errors <= 1
     assert [tile.number for tile in shown.wrong] == expected[:24]
