@@ -44,8 +44,7 @@ def recount(
     _agree("the table", seal, rows=len(next(iter(columns.values()))))
     for role in ("label", "groups", "clusters", "inputs"):
         told = seal[role]
-        is_left_out = role == "inputs" and told is not None and told["column"] not in hashes
-        if not (told is None or told["sha256"] in cells or is_left_out):
+        if told and told["sha256"] not in cells and (role != "inputs" or told["column"] in hashes):
             raise Refused(
                 f"Data: no column has SHA-256 {told['sha256']}, which was sealed as {role}; column "
                 f"{quote(told['column'])} has {hashes.get(told['column'], 'none')}."

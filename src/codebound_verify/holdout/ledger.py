@@ -13,20 +13,6 @@ from .rules import Record, read_chain, read_seal
 from .wealth import check_watch
 
 ON = {"row": "one row a cluster", "any": "any row of a cluster"}
-SENTENCES = {  # the second where there is a margin, or nothing better
-    "look": (
-        "{column[name]}: {loss} at most {bound} ({errors} of {n}).",
-        "{column[name]}: not better than the best so far.",
-    ),
-    "better": (
-        "{b[name]} is better than {a[name]}; risk of {a[name]} less that of {b[name]}: at least {limit}.",
-        "{b[name]} is worse than {a[name]} by less than {margin}, if at all.",
-    ),
-    "abstain": (
-        "{column[name]}, where it scores {threshold} or more: {loss} at most {risk}; share at least {share}.",
-        "{column[name]}: no threshold was found for a risk of {risk}.",
-    ),
-}
 SEALED = (
     "Rows are matched by their place: an answer belongs to the label in its row.",
     "The rows are independent draws from what the claim is about, also where inputs are equal.",
@@ -183,15 +169,25 @@ def _list_special(first: Record) -> list[str]:
 
 def _sentence(seal: Record, line: Record) -> str:
     """The claim of a line, as a sentence."""
-    result = line["result"] or {}
-    chosen = result.get("chosen")
-    has_other_words = line.get("margin") or not result or result.get("chosen", 0) is None
-    threshold = None if chosen is None else line["thresholds"][chosen]
-    words = {**result, **line, "loss": ":".join(seal["loss"]), "threshold": threshold}
-    text = SENTENCES[line["kind"]][bool(has_other_words)].format(**words)
-    if line["kind"] == "better" and not result["shown"]:
-        return f"not shown: {text}"
-    if line.get("groups") and line["kind"] == "look":
+    result, loss, kind = line["result"], ":".join(seal["loss"]), line["kind"]
+    if kind == "better":
+        a, b, margin = line["a"]["name"], line["b"]["name"], line["margin"]
+        said = f"{b} is better than {a}; risk of {a} less that of {b}: at least {result['limit']}."
+        if margin:
+            said = f"{b} is worse than {a} by less than {margin}, if at all."
+        return said if result["shown"] else f"not shown: {said}"
+    name = line["column"]["name"]
+    if kind == "abstain":
+        if result["chosen"] is None:
+            return f"{name}: no threshold was found for a risk of {line['risk']}."
+        least, share = line["thresholds"][result["chosen"]], result["share"]
+        return (
+            f"{name}, where it scores {least} or more: {loss} at most {line['risk']}; share at least {share}."
+        )
+    if result is None:
+        return f"{name}: not better than the best so far."
+    said = f"{name}: {loss} at most {result['bound']} ({result['errors']} of {result['n']})."
+    if line["groups"]:
         bounds = [each["bound"] for each in line["groups"]]
-        text += f" Worst group, {seal['groups']['names'][bounds.index(max(bounds))]}: at most {max(bounds)}."
-    return text
+        said += f" Worst group, {seal['groups']['names'][bounds.index(max(bounds))]}: at most {max(bounds)}."
+    return said
