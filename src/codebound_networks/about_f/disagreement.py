@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from codebound.known.encoder import Encoder
     from codebound.sample.dataset import Sample
 
 
@@ -49,8 +48,6 @@ class DisagreementBound:
     bound_of_g: float  # what it says
     disagreements: int  # unlabelled inputs on which f and g differ, or one of them is ambiguous
     n_unlabelled: int  # those that count, copies as the certificate reads them
-    delta_of_g: float  # failure probability of the certificate
-    delta_disagreement: float  # failure probability of the limit on the disagreement
 
     @property
     def sentence(self) -> str:
@@ -72,7 +69,6 @@ def bound_through(
     base: Mapping[str, NDArray[np.float32]] | None = None,
     weights: Path | str | None = None,
     tables: Sequence[Mapping[str, NDArray[Any]]] = (),
-    encoder: Encoder | None = None,
 ) -> DisagreementBound:
     """Bounds the risk of f by a certificate about g and by how often f and g differ on unlabelled inputs.
 
@@ -85,8 +81,6 @@ def bound_through(
         base: The tensors of the base, where the message codes differences.
         weights: The file of a classifier that was learned from the sample.
         tables: Declared tables of scores, where the certificate names some beside g.
-        encoder: Where the sample is the table of an encoder: the one that the certificate declares. It
-            encodes the unlabelled inputs for g; f takes them as they are.
 
     Raises:
         CertificateError: The verifier refuses the certificate, or it is about another network than g.
@@ -100,19 +94,14 @@ def bound_through(
     total = Fraction(delta) + Fraction(found.claim.delta)
     if total >= 1:
         raise UsageError(f"both failure probabilities together are below 1. Got {float(total)}.")
-    rows = unlabelled
-    if encoder is not None:
-        if found.known.features != encoder.made:
-            raise CertificateError(f"the certificate does not declare the encoder {encoder.name}.")
-        rows = encoder.table(unlabelled)
-    require_disjoint(rows, sample)
+    require_disjoint(unlabelled, sample)
     beside = weights if found.is_learned else None
     verdict = verify(found, sample, base=base, weights=beside, tables=tables)
     if not verdict.is_accepted:
         raise CertificateError("the verifier refuses the certificate:\n  " + "\n  ".join(verdict.reasons))
     require_one_example(f, unlabelled)
     g = decode(found, base=base, weights=weights)
-    agree = find_agreements(f, g, unlabelled, rows, takes_stored=found.is_learned)
+    agree = find_agreements(f, g, unlabelled, takes_stored=found.is_learned)
     errors, n = count_disagreements(agree, unlabelled, copies=found.sample.copies)
     return DisagreementBound(
         bound=through_disagreement(found.claim.bound, HoldoutFacts(errors=errors, n=n, delta=delta)),
@@ -121,23 +110,22 @@ def bound_through(
         bound_of_g=found.claim.bound,
         disagreements=errors,
         n_unlabelled=n,
-        delta_of_g=found.claim.delta,
-        delta_disagreement=delta,
     )
 
 
 @torch.no_grad()
 def find_agreements(
-    f: nn.Module, g: nn.Module, unlabelled: Sample, rows: Sample, *, takes_stored: bool
+    f: nn.Module, g: nn.Module, unlabelled: Sample, *, takes_stored: bool
 ) -> NDArray[np.bool_]:
-    """Inputs on which the two clearly predict the same; g takes the rows of them, scaled or as stored."""
+    """Inputs on which the two clearly predict the same; g takes them scaled, or as they are stored."""
     f = with_weights(f, f.state_dict()).double().eval()
     g = g if takes_stored else g.double().eval()
     parts = []
     for at in parts_of(unlabelled):
-        x, own = torch.from_numpy(unlabelled.x[at]), torch.from_numpy(rows.x[at])
-        of_f, is_sure_of_f = winners(f(unlabelled.scaling.apply(x, torch.float64)))
-        of_g, is_sure_of_g = winners(g(own if takes_stored else rows.scaling.apply(own, torch.float64)))
+        x = torch.from_numpy(unlabelled.x[at])
+        scaled = unlabelled.scaling.apply(x, torch.float64)
+        of_f, is_sure_of_f = winners(f(scaled))
+        of_g, is_sure_of_g = winners(g(x if takes_stored else scaled))
         parts.append((is_sure_of_f & is_sure_of_g & (of_f == of_g)).numpy())
     return np.concatenate(parts)
 

@@ -60,27 +60,21 @@ class AbstractCoder(ABC):
     def charge(self, elements: int) -> None:
         """Announces a tensor of the code word, before anything is allocated for it."""
         self._elements += elements
-        self.require(
-            self._elements <= MAX_ELEMENTS,
-            f"the tensors of a code word have at most {MAX_ELEMENTS:,} elements, not {self._elements:,}. "
-            "Longer tensors need the static code.",
-        )
+        what = "elements in the tensors of a code word (longer ones need the static code)"
+        self._require_at_most(MAX_ELEMENTS, self._elements, what)
 
     def charge_inner(self, elements: int) -> None:
         """Announces a tensor inside another one, before anything is allocated for it."""
         self._inner += elements
-        self.require(
-            self._inner <= MAX_INNER,
-            f"the inner tensors of a message have at most {MAX_INNER:,} elements, not {self._inner:,}.",
-        )
+        self._require_at_most(MAX_INNER, self._inner, "elements in the inner tensors of a message")
 
     def charge_work(self, products: int) -> None:
         """Announces what the decoder of a tensor has to compute, before it does."""
         self._work += products
-        self.require(
-            self._work <= MAX_WORK,
-            f"the tensors of a message take at most {MAX_WORK:,} products to decode, not {self._work:,}.",
-        )
+        self._require_at_most(MAX_WORK, self._work, "products to decode the tensors of a message")
+
+    def _require_at_most(self, most: int, found: int, what: str) -> None:
+        self.require(found <= most, f"at most {most:,} {what}, not {found:,}.")
 
 
 class Writer(AbstractCoder):

@@ -19,7 +19,7 @@ from codebound.run.device import device_name, isolated_random_state, resolve_dev
 from codebound.run.errors import CodeboundError, DataError, ModelError, UsageError, brief
 from codebound.run.progress import Progress, show_progress, silent
 from codebound.run.references import implements
-from codebound.run.tensor_files import dtype_name, state_sha256, state_tensors
+from codebound.run.tensor_files import state_sha256, state_tensors
 from codebound.sample.dataset import seen_rows
 from codebound.sample.load import as_dataset
 from codebound.sample.outputs import error_count
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from codebound_networks.train.updates import Update
 
 _SECONDS_BETWEEN_REPORTS = 0.1
-_STEPS_BETWEEN_COUNTS = 32
 _ADVICE = "Try a smaller learning rate, a warm-up, or inputs scaled to about one."
 
 
@@ -237,11 +236,13 @@ class _Samples:
         try:
             adapter.settle(x, type(model).__name__)
             if adapter.network is not model:
-                raise ModelError("it takes numbers in double precision alone")
+                raise ModelError(
+                    "it computes in double precision: bring its weights to float32, with model.float()"
+                )
         except ModelError as error:
             raise ModelError(
                 f"the model cannot take the inputs of {train_set.name}, of shape {train_set.input_shape}: "
-                f"{brief(error)}\n  {_advise_precision(model) or _TRAINS}"
+                f"{brief(error)}\n  {_TRAINS}"
             ) from error
         network = adapter if adapter.notes else model
         found = network(x)
@@ -278,7 +279,6 @@ def _train_epoch(
     rate = config.learning_rate
     losses: list[Tensor] = []
     guesses: list[Tensor] = []
-    recent: list[Tensor] = []
     note = f"epoch {epoch + 1}/{config.epochs}"
     if history:
         note += f", {_words(history[-1], samples.train.n)}"
@@ -291,10 +291,7 @@ def _train_epoch(
             set_rate(optimizer, rate)
             seen = step(picks)
             losses.append(seen.loss)
-            recent.append(seen.outputs)
-            if len(recent) == _STEPS_BETWEEN_COUNTS or done + 1 == steps:
-                guesses.append(torch.cat(recent).argmax(dim=1))
-                recent.clear()
+            guesses.append(seen.outputs.argmax(dim=1))
             if (now := time.perf_counter()) - reported > _SECONDS_BETWEEN_REPORTS:
                 reported = now
                 progress(epoch * steps + done + 1, total, note)
@@ -350,17 +347,6 @@ def _check(measures: Measures) -> Measures:
                 f"on_epoch returned {name} = {value}. Return finite numbers, or None for no value."
             )
     return {name: None if value is None else float(value) for name, value in measures.items()}
-
-
-def _advise_precision(model: nn.Module) -> str:
-    """Advise on weights of several precisions. Empty where there is one."""
-    own = {dtype_name(each.tensor) for each in tensors_of(model) if each.tensor.is_floating_point()}
-    if len(own) < 2:
-        return ""
-    return (
-        f"Its weights have several precisions, {' and '.join(sorted(own))}, and training here takes one: "
-        "bring them to float32 first, with model.float() or in the factory."
-    )
 
 
 def _is_trained(parameter: nn.Parameter) -> bool:

@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional
 
-from codebound.run.errors import UsageError
 from codebound.run.progress import Progress, silent
 from codebound_networks.codes.quantization import step_size
 from codebound_networks.codes.random_subspace import hashes, scale_exponent, start_values
@@ -64,18 +63,6 @@ class SubspaceSettings:
     # gradient goes straight through
     noise_share: float = 0.6
     seed: int = 0  # seed of batches and noise; free
-
-    def __post_init__(self) -> None:
-        if min(self.dimension, self.epochs, self.batch_size) < 1:
-            raise UsageError(f"dimension, epochs and batch_size are at least 1. Got {self}.")
-        if self.entries_log2 not in (0, 1, 2):
-            raise UsageError(f"entries_log2 is 0, 1 or 2. Got {self.entries_log2}.")
-        if not (self.learning_rate > 0.0 and self.gain > 0.0 and self.rate >= 0.0):
-            raise UsageError(f"learning_rate and gain are positive, rate is not negative. Got {self}.")
-        if not (0.0 <= self.hardness <= 1.0 and self.sharpening > 0.0 and self.price >= 0.0):
-            raise UsageError(
-                f"hardness lies between 0 and 1, sharpening is positive, price is not negative. Got {self}."
-            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -197,7 +197,7 @@ def test_one_evaluation_counts_what_two_count(name):
     f, g = NETWORKS[name](), untrained(1)
     said = collect_answers(f, TESTED.on("cpu"))
     assert said.errors == count_errors(with_weights(f, f.state_dict()), TESTED.on("cpu"))
-    agree = find_agreements(f, g, TESTED, TESTED, takes_stored=False)
+    agree = find_agreements(f, g, TESTED, takes_stored=False)
     assert count_differences(said, g, TESTED, takes_stored=False) == int((~agree).sum())
     assert 0 < said.errors <= TESTED.n
     assert count_differences(said, f, TESTED, takes_stored=False) == int((~said.is_clear).sum())

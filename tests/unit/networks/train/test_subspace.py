@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.run.errors import UsageError
 from codebound.sample.dataset import DeviceData, Scaling
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Dictionary, Linear, MaxPool, NormalisedConv, Shifts
@@ -153,20 +152,6 @@ def test_the_code_length_is_that_of_a_distribution_on_the_integers(spread):
     integers = torch.arange(-400, 401, dtype=torch.float64)[:, None]
     bits = torch.stack([_code_bits(value, torch.tensor(spread, dtype=torch.float64)) for value in integers])
     assert math.isclose(float(torch.exp2(-bits).sum()), 1.0, rel_tol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"dimension": 0},
-        {"dimension": 3, "entries_log2": 3},
-        {"dimension": 3, "gain": 0.0},
-        {"dimension": 3, "hardness": 1.5},
-    ],
-)
-def test_impossible_plans_are_refused(wrong):
-    with pytest.raises(UsageError):
-        SubspaceSettings(**wrong)
 
 
 def test_features_that_half_precision_cannot_hold_stay_as_they_are(monkeypatch):
