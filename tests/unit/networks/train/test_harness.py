@@ -355,7 +355,7 @@ def test_outputs_of_the_training_mode_alone_are_told():
 
 def test_weights_of_several_precisions_are_refused_with_what_to_do():
     model = nn.Sequential(nn.Linear(4, 8).double(), nn.ReLU(), nn.Linear(8, 3))
-    with pytest.raises(ModelError, match=r"double precision: .* model\.float\(\)"):
+    with pytest.raises(ModelError, match=r"double precision: .*model\.float\(\)"):
         fit(model, blobs(), TrainConfig(epochs=1))
     assert fit(model.float(), blobs(), TrainConfig(epochs=1)).epochs == 1
 
