@@ -168,12 +168,12 @@ class PlainReader(PlainCoder):
         super().__init__(start)
         self._message = bits
 
+    def bits(self, width: int) -> int:
+        """Return the next ``width`` bits as a number."""
+        return self.code(0, width)
+
     def code(self, value: int, width: int) -> int:
         """Return the next ``width`` bits as a number."""
-        return self.bits(width)
-
-    def bits(self, width: int) -> int:
-        """The next ``width`` bits as a number."""
         end = self.place + width
         self.require(end <= self._message.length, f"the message ends after {self._message.length} bits.")
         low, high = self.place // 8, -(-end // 8)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from codebound.learn.features import FeatureMap
-    from codebound.learn.rule import Rule
 
 PART = 128
 """Supports that are summed at a time: short sums are safe."""
@@ -51,11 +49,6 @@ class Kernel:
     gamma: float
     unit: float
     is_joined: bool = False
-
-    @classmethod
-    def of(cls, rule: Rule, features: FeatureMap) -> Kernel:
-        """The kernel of a rule."""
-        return cls(rule.gamma, features.unit, rule.is_mirrored)
 
     def __call__(self, left: Tensor, right: Tensor) -> Tensor:
         """The kernel of all vectors with all others."""

@@ -120,7 +120,7 @@ class Learner:
         progress: Progress = silent,
     ) -> None:
         self._rule, self._sample, self._prepared, self._classes = rule, sample, prepared, classes
-        vectors, kernel = prepared.vectors, Kernel.of(rule, prepared.features)
+        vectors, kernel = prepared.vectors, Kernel(rule.gamma, prepared.features.unit, rule.is_mirrored)
         self.device = vectors.device
         self._labels = torch.from_numpy(sample.y).to(self.device)
         self.ridge = KernelRidge(
@@ -276,7 +276,7 @@ class KernelNetwork(nn.Module):
             )
             self._supports = torch.cat(list(copies))
         with exact_products():
-            kernel = Kernel.of(self.rule, features)
+            kernel = Kernel(self.rule.gamma, features.unit, self.rule.is_mirrored)
             return kernel.sums(self._supports, self.coefficients, features(x.to(place)))
 
     def scores(self, x: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -99,7 +99,7 @@ class PatchFeatures(AbstractFeatures):
         return {**tensors, "centre": centre(self.numbers(part, tensors) for part in parts)}
 
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        patches = self._patches(x)
+        patches = functional.unfold(x, self.size).transpose(1, 2).flatten(0, 1)
         patches -= (patches.sum(1, keepdim=True) / patches.shape[1]).add_(0.5).floor_()
         white = (patches @ tensors["whitener"].T).div_(16.0).floor_().double()
         length = white.square_().sum(1, keepdim=True).sqrt_().add_(1.0)
@@ -126,12 +126,10 @@ class PatchFeatures(AbstractFeatures):
         room = (NUMBERS >> 3) // _FILTERS if x.device.type == "cpu" else (NUMBERS << 6) // self.count
         return max(1, room // (x.shape[2] * x.shape[3]))
 
-    def _patches(self, x: Tensor) -> Tensor:
-        return functional.unfold(x, self.size).transpose(1, 2).flatten(0, 1)
-
     def _normalise(self, x: Tensor) -> Tensor:
         """Patches without their mean, of about the same length: integers up to 1024."""
-        size = (patches := self._patches(x)).shape[1]
+        patches = functional.unfold(x, self.size).transpose(1, 2).flatten(0, 1)
+        size = patches.shape[1]
         apart = (size * patches - patches.sum(1, keepdim=True)).double()
         lengths = (apart.square().sum(1, keepdim=True) + 10.0 * size**3).sqrt_()
         return apart.mul_(1024.0).div_(lengths).round_()

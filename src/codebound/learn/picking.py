@@ -66,7 +66,7 @@ def usual_kernel(rule: Rule, arranged: Arranged, first: int, prepared: Prepared)
     is_picture, found = rule.features.has_pictures, []
     with exact_products():
         # to the rows as they are, not to their mirror images
-        apart = Kernel.of(rule, prepared.features).distances(own, own)[0]
+        apart = Kernel(rule.gamma, prepared.features.unit, rule.is_mirrored).distances(own, own)[0]
     for gamma, ridge in itertools.product(_GAMMAS[is_picture], _RIDGES[is_picture]):
         tried = replace(rule, gamma_index=gamma, ridge_index=ridge)
         inner = Kernel(tried.gamma, prepared.features.unit).values([apart.clone()])
@@ -135,7 +135,7 @@ class _Trial:
         self.groups, self.targets = groups.repeat(count), targets.repeat(count, 1)
         self.unit = features.unit
         with exact_products():
-            self.apart = Kernel.of(rule, features).distances(vectors, vectors)
+            self.apart = Kernel(rule.gamma, self.unit, rule.is_mirrored).distances(vectors, vectors)
         self.found: dict[Rule, tuple[int, float]] = {}
         self._try(rule)
 
@@ -319,7 +319,12 @@ class _Run:
                 outputs = self.learner.rows.outputs(coefficients)
                 self.states[number] = coefficients, outputs
                 if self.is_checked:
-                    self._check_rounding(coefficients, number)
+                    off = self.learner.ridge.bound_rounding(coefficients)
+                    self.rounding = max(self.rounding, off)
+                    if not off <= _ROUNDING[self.rule.rounds > 0]:
+                        raise RoomError(
+                            f"rounding errors may reach {off:.1e} in round {number}: take a larger ridge."
+                        )
                 margins = self.learner.margins(outputs)
                 # wrong, or nearly: another machine might count the latter as wrong
                 is_wrong = ~(margins > room_of(outputs, picks=self.rule.rounds > 0))
@@ -355,13 +360,6 @@ class _Run:
         next_picks = self.rounds[-1].picks + self.rule.batch
         is_stale = len(counted) - 1 - counted.index(min(counted)) >= _PATIENCE
         return len(counted) > 1 and (is_stale or next_picks >= counted[self.best()])
-
-    def _check_rounding(self, coefficients: Tensor, number: int) -> None:
-        """Refuse coefficients whose scores another machine may have otherwise."""
-        found = self.learner.ridge.bound_rounding(coefficients)
-        self.rounding = max(self.rounding, found)
-        if not found <= _ROUNDING[self.rule.rounds > 0]:
-            raise RoomError(f"rounding errors may reach {found:.1e} in round {number}: take a larger ridge.")
 
     def _next(self, margin: Tensor, number: int) -> Tensor:
         """The rows with the smallest scores; some more of them where the next one is too close."""
