@@ -221,15 +221,6 @@ class Result:
         return "" if self.confrontation is None else self.confrontation.alarm
 
     @property
-    def is_base(self) -> bool:
-        """Return True if g is the base itself. The claim then rests on its declaration alone."""
-        found = self.offer.outcome.classifier
-        if self.base is None or found is None:
-            return False
-        state = found.state_dict()
-        return all(np.array_equal(state[name].numpy(), value) for name, value in self.base.items())
-
-    @property
     def is_new(self) -> bool:
         """Return True if g is new and shares nothing with f."""
         known = list_methods().get(self.offer.method)
@@ -448,8 +439,6 @@ def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, 
     if found.by_class:
         result["by_class"] = [asdict(row) for row in found.by_class]
     result["declared"] = {name: f"{made.by}, made of {made.of}" for name, made in certificate.used.items()}
-    if found.base is not None:
-        result["base_is_g"] = found.is_base
     return result
 
 

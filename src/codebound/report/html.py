@@ -23,7 +23,7 @@ from codebound.report.templates import TICKS, place, render
 from codebound.sample.counting import Term, Terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
     from torch import nn
@@ -121,7 +121,7 @@ def certificate_page(
             "verdict": result["verdict"],
             "assurance": certificate.claim.assurance,
             "offers": offer_rows(result),
-            "offers_say": result.get("routes_say", ""),
+            "offers_say": result.get("offers_say", ""),
             "command": result["verify_here"],
             "sample_sha256": certificate.sample.sha256,
             "declarations": [(line, describe_failure(line)) for line in certificate.declarations],
@@ -301,19 +301,19 @@ def _tile(sample: Sample, number: int, said: int | None = None) -> Tile:
     label, heard = names[int(sample.y[number])], None if said is None else names[said]
     if _has_pictures(sample):
         return Tile(number, label, heard, _picture(stored, sample.scaling.divisor), "")
-    return Tile(number, label, heard, "", _row(stored))
+    return Tile(number, label, heard, "", _row(stored, [each.name for each in sample.columns]))
 
 
-def _row(stored: NDArray[np.generic]) -> str:
-    """The first numbers of an input.
+def _row(stored: NDArray[np.generic], columns: Sequence[str] = ()) -> str:
+    """The first numbers of an input, with the names of their columns where it has some.
 
     Example:
-        >>> _row(np.array([1.5, 20.0]))
-        '1.5, 20'
+        >>> _row(np.array([1.5, 20.0])), _row(np.array([1.5, 20.0]), ["width", "age"])
+        ('1.5, 20', 'width 1.5, age 20')
     """
-    numbers = stored.ravel()
-    text = ", ".join(f"{float(value):.4g}" for value in numbers[:_NUMBERS])
-    return text + (", ..." if len(numbers) > _NUMBERS else "")
+    shown = [f"{float(value):.4g}" for value in stored.ravel()[:_NUMBERS]]
+    named = map(" ".join, zip(columns, shown, strict=False)) if columns else shown
+    return ", ".join(named) + (", ..." if stored.size > _NUMBERS else "")
 
 
 def _picture(stored: NDArray[np.generic], divisor: float) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codebound.bounds.held_out import Confrontation
     from codebound.certificate.file import Certificate
     from codebound.report.folder import Result, Saved
-    from codebound.sample.dataset import Sample, Scaling
+    from codebound.sample.dataset import Sample
 
 README = "README.md"
 _NAMED = 20
@@ -259,26 +259,9 @@ def inputs_record(sample: Sample) -> dict[str, Any]:
     return {
         "shape": list(sample.input_shape),
         "dtype": "cells" if sample.is_cells else sample.x.dtype.name,
-        "scaling": scaling_words(sample.scaling),
         "encoder": "" if sample.features is None else sample.features.name,
         "columns": [asdict(each) for each in sample.columns],
     }
-
-
-def scaling_words(scaling: Scaling) -> str:
-    """Scaling of stored values in front of the network, in words.
-
-    Example:
-        >>> from codebound.sample.dataset import Scaling
-        >>> scaling_words(Scaling(255.0)), scaling_words(Scaling(1.0, (0.5,), (2.0,)))
-        ('divided by 255', 'minus 0.5, divided by 2')
-    """
-    words = [f"divided by {scaling.divisor:g}"] if scaling.divisor != 1.0 else []
-    if any(scaling.mean):
-        words.append(f"minus {', '.join(f'{each:g}' for each in scaling.mean)}")
-    if any(each != 1.0 for each in scaling.std):
-        words.append(f"divided by {', '.join(f'{each:g}' for each in scaling.std)}")
-    return ", ".join(words) or "not scaled"
 
 
 def snippet(result: Mapping[str, Any]) -> str:
@@ -294,9 +277,15 @@ def snippet(result: Mapping[str, Any]) -> str:
             'g = cb.load_classifier(".", encoder=encoder)',
             "print(g.predict(inputs))  # texts, or pictures and rows scaled as those of the sample",
         )
+    elif inputs["columns"]:
+        names = json.dumps([each["name"] for each in inputs["columns"]], ensure_ascii=False)
+        lines = (
+            'g = cb.load_classifier(".")\n# numbers or words of each column, or a data frame',
+            f"rows = {{name: [0, 1] for name in {names}}}",
+            "print(g.predict(rows))",
+        )
     elif inputs["dtype"] == "cells":
-        rows = "a data frame with the columns of the sample" if inputs["columns"] else "a list of texts"
-        return f'import codebound as cb\n\ng = cb.load_classifier(".")\nprint(g.predict(rows))  # {rows}'
+        lines = 'g = cb.load_classifier(".")', 'print(g.predict(["a text of yours"]))'
     else:
         shape = ", ".join(map(str, inputs["shape"]))
         lines = (
@@ -304,7 +293,8 @@ def snippet(result: Mapping[str, Any]) -> str:
             f"inputs = torch.zeros(5, {shape}, dtype=torch.{inputs['dtype']})",
             "print(g.predict(inputs))",
         )
-    return "\n".join(("import torch\n\nimport codebound as cb\n", *lines))
+    imports = "" if inputs["columns"] or inputs["dtype"] == "cells" else "import torch\n\n"
+    return "\n".join((f"{imports}import codebound as cb\n", *lines))
 
 
 _ABOUT_F = (
@@ -340,27 +330,20 @@ def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str
             f"Inputs go through the encoder {inputs['encoder']}, which load_classifier puts in front. ONNX "
             f"has the part behind it, for rows of {shape} bytes, as codebound data encode writes them."
         )
-    if inputs.get("columns"):
-        taken += (
-            " Or give g.predict a data frame with the columns of the sample, which are found by their names."
-        )
-    scaled = (
-        "g.safetensors alone is no network: it holds the examples that g was learned from, and their weights."
-        if certificate.is_learned
-        else f"The tensors in g.safetensors see inputs that are {inputs['scaling']}."
-    )
+    if inputs["columns"]:
+        taken = "Inputs are the columns of the sample, found by their names: of a dict or of a data frame."
     called = "; ".join(f"{label} is {name}" for label, name in enumerate(names[:_NAMED]))
     outputs = f"The largest of the {result['classes']} scores is the answer" + (
         f": {called}{'; and so on' if len(names) > _NAMED else ''}." if names else ", counted from 0."
     )
     if result.get("is_fitted_again"):
         return [taken, outputs, _FITTED]
-    dtype = inputs["dtype"] if certificate.is_learned else "float32"
+    dtype = "float32" if not certificate.is_learned else inputs["dtype"].replace("cells", "float64")
     elsewhere = (
         "For other programs: codebound export . --to onnx (after pip install onnx onnxscript) writes "
         f"ONNX, with the input stored ({dtype}) and the outputs scores and label."
     )
-    return [taken, outputs, scaled, elsewhere]
+    return [taken, outputs, elsewhere]
 
 
 def folder_guide(

@@ -150,6 +150,12 @@ def test_a_page_is_small(folders):
     assert len(page.encode()) < 2_000_000
 
 
+def test_a_smaller_bound_that_was_not_issued_is_explained(folders):
+    found, saved = folders["split"]
+    told = saved.result | {"offers": 2 * list(saved.result["offers"]), "offers_say": "Not issued, because."}
+    assert "Not issued, because." in certificate_page(found.certificate, told, title="")
+
+
 def test_test_data_that_object_take_the_green_away(folders):
     found, saved = folders["picks"]
     certificate = replace(found.certificate, claim=replace(found.certificate.claim, vacuous=False))

@@ -62,7 +62,6 @@ def test_what_the_readme_says_can_be_done(name, tmp_path, monkeypatch, capsys):
         out = capsys.readouterr().out
         assert any(each in out for each in SAMPLE.class_names)
     assert len(code_of(text)) == (name != "about f")
-    assert ("see inputs that are divided by 255." in text) is (name in ("compressed", "from a base"))
     (command,) = re.findall(r"^\$ (codebound-verify .*)$", text, flags=re.MULTILINE)
     assert verify(shlex.split(command)[1:]) == 0
     named = set(re.findall(r"^\| \[(.*?)\]", text, flags=re.MULTILINE))
@@ -78,7 +77,19 @@ def test_names_of_classes_are_answers(tmp_path):
     assert right > 0.9
     text = (tmp_path / "one" / "README.md").read_text()
     assert "0 is top; 1 is middle; 2 is low." in text
-    assert "divided by 255" not in text  # it scales by itself
+
+
+def test_a_table_is_asked_by_the_names_of_its_columns(tmp_path, monkeypatch, capsys):
+    stream = np.random.default_rng(0)
+    rows = [(f"{x:.2f}", "ab"[int(x > 0.2)], "yes" if x > 0 else "no") for x in stream.normal(size=60)]
+    table = tmp_path / "rows.csv"
+    table.write_text("width,kind of it,label\n" + "\n".join(map(",".join, rows)))
+    folder = certify(f"{table}:label", method="split").save_to(tmp_path / "one").folder
+    monkeypatch.chdir(folder)
+    (code,) = code_of((folder / "README.md").read_text())
+    exec(code, {})
+    assert re.fullmatch(r"\['(yes|no)', '(yes|no)'\]\n", capsys.readouterr().out)
+    assert "import torch" not in code
 
 
 def test_a_network_behind_an_encoder_is_loaded_with_it(tmp_path, monkeypatch):
