@@ -285,7 +285,7 @@ def snippet(result: Mapping[str, Any]) -> str:
             "print(g.predict(rows))",
         )
     elif inputs["dtype"] == "cells":
-        lines = 'g = cb.load_classifier(".")', 'print(g.predict(["a text of yours"]))'
+        lines = ('g = cb.load_classifier(".")', 'texts = ["one of yours"]', "print(g.predict(texts))")
     else:
         shape = ", ".join(map(str, inputs["shape"]))
         lines = (
