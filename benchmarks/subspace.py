@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     device = torch.device(parser.parse_args().device)
     features = Features(
-        Learner.of_chain(CHAIN),
+        Learner(CHAIN),
         (torch.randn(EXAMPLES, 17, 14, 14, device=device).half(),),
         torch.randint(0, 10, (EXAMPLES,), device=device),
     )

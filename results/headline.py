@@ -40,7 +40,7 @@ from codebound_networks.chains.operations import (
 )
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.random_subspace import Subspace
-from codebound_networks.methods.trainers import errors_per_bit
+from codebound_networks.methods.subspace_networks import errors_per_bit
 from codebound_networks.train.polishing import polish
 from codebound_networks.train.subspace import (
     Expansion,
@@ -111,7 +111,7 @@ def train(name: str, out: Path, changes: dict[str, float]) -> None:
     plan = replace(recipe.plan, **changes)  # type: ignore[arg-type]
     sample = load_sample(recipe.data)
     chain = recipe.chain(sample.input_shape, sample.classes)
-    learner = Learner.of_chain(chain)
+    learner = Learner(chain)
     start = time.perf_counter()
     features = Features.of(learner, sample.on(device))
 

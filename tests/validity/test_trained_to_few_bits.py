@@ -27,7 +27,7 @@ def bound_on_random_labels(seed: int, *, paid: bool) -> float:
     sample = from_arrays(
         rng.normal(size=(120, 8)).astype(np.float32), rng.integers(0, 4, 120), name="random labels"
     )
-    learner = Learner.of_chain(CHAIN)
+    learner = Learner(CHAIN)
     plan = SubspaceSettings(dimension=60, epochs=150, batch_size=30, rate=0.0, learning_rate=0.2)
     integers = train_in_subspace(Features.of(learner, sample.on("cpu")), plan)
     code = Subspace(best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, 0)

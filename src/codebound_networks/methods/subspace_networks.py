@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.bounds.numerics import kl_inverse_upper
+from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import OccamFacts
 from codebound.methods.search import Search, UnsuitedError
 from codebound_networks.chains.message import Message
@@ -15,19 +18,12 @@ from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.methods.hidden_units import without_biases
 from codebound_networks.methods.pruned import SMALLEST_SHARE
-from codebound_networks.methods.trainers import (
-    BY_BOUND,
-    POLISHED,
-    Candidate,
-    best_polished,
-    require_training,
-)
 from codebound_networks.train.few_bits import LEAST_SIDE, image_chains
 from codebound_networks.train.polishing import polish
 from codebound_networks.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -53,6 +49,11 @@ _BIT = 2.0  # weight of a bit in training, in units of what it is worth at the p
 _EVALUATIONS = {"standard": 6000, "max": 60_000}
 _LEAST_BITS = 2.0  # that an integer takes
 _NEAR = 0.2  # about the share of the examples that judge one evaluation
+POLISHED = 3
+"""Candidates that are polished a little, before the best of them is polished at length."""
+BY_BOUND = attrgetter("bound")
+"""The order of candidates."""
+_LEAST_LOG_ODDS = 0.1  # between error and bound: beyond it nothing is worth a search
 
 
 def propose_subspace(search: Search) -> None:
@@ -61,7 +62,7 @@ def propose_subspace(search: Search) -> None:
     shape = search.task.sample.input_shape
     if search.task.base is None and len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE:
         chains = image_chains(shape, search.task.sample.classes, kinds=_GREY_SHIFTS[search.effort])
-        _find(search, [(chain, Learner.of_chain(chain)) for chain in chains])
+        _find(search, [(chain, Learner(chain)) for chain in chains])
     else:
         _find(search, [_network_of_f(search)])
 
@@ -86,6 +87,61 @@ def _find(search: Search, networks: Sequence[tuple[Chain, Learner]]) -> None:
     assert chosen is not None  # there are networks
     chosen.require_promise()
     search.propose(chosen.best().message)
+
+
+def require_training(search: Search, *, starts_from_f: bool = False) -> None:
+    """Refuses where nothing may be trained, g must stay near f, or there is no f to start from."""
+    if starts_from_f and search.task.original is None:
+        raise UnsuitedError("there is no network to start from. Give a model.")
+    if search.effort == "quick":
+        more = "Choose the effort standard." if search.until == math.inf else "Give more minutes."
+        raise UnsuitedError(f"training takes longer than a quick search. {more}")
+    if search.task.stays_near_f:
+        raise UnsuitedError("what is trained does not stay near f, which this claim is about.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """Integers that were trained, and their facts as the features show them: for choosing, no certificate."""
+
+    plan: SubspaceSettings
+    integers: NDArray[np.int32]
+    message: Message
+    facts: OccamFacts
+
+    @property
+    def bound(self) -> float:
+        """Bound that it would be certified for."""
+        return occam_binomial(self.facts).value
+
+    @property
+    def price(self) -> float:
+        """Errors that one bit is worth here."""
+        return errors_per_bit(self.facts)
+
+
+def best_polished(
+    candidates: Iterable[Candidate], polish: Callable[[Candidate, int], Candidate], *, few: int, many: int
+) -> Candidate:
+    """The best candidates, polished with ``few`` counts each, and the best of those with ``many``."""
+    best = sorted(candidates, key=BY_BOUND)[:POLISHED]
+    return polish(min((polish(each, few) for each in best), key=BY_BOUND), many)
+
+
+def errors_per_bit(facts: OccamFacts) -> float:
+    """The number of errors that moves the bound as far as one bit does.
+
+    Along kl(error, bound) = (bits ln 2 + ln(1/delta)) / n an error is worth the difference in log-odds of
+    bound and error, and a bit ln 2.
+
+    >>> round(errors_per_bit(OccamFacts(errors=900, n=60_000, code_bits=2000, delta=0.05)), 2)
+    0.5
+    """
+    chance = (facts.errors + 0.5) / (facts.n + 1)  # neither 0 nor 1
+    nats = (facts.code_bits * math.log(2.0) - math.log(facts.delta)) / facts.n
+    risk = min(kl_inverse_upper(chance, nats), 1.0 - 0.5 / (facts.n + 1))
+    gap = math.log(risk / (1.0 - risk)) - math.log(chance / (1.0 - chance))
+    return math.log(2.0) / max(gap, _LEAST_LOG_ODDS)
 
 
 class _Trainer:
@@ -213,7 +269,7 @@ def _network_of_f(search: Search) -> tuple[Chain, Learner]:
     chain = search.task.chain
     if search.task.base is None:
         chain = without_biases(chain)
-    return chain, Learner.of_chain(chain)
+    return chain, Learner(chain)
 
 
 def _first_dimension(sample: Sample) -> int:

@@ -7,7 +7,7 @@ and nothing else. Only the integers are known to a decoder; rates, noise, gain a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,7 @@ from codebound_networks.train.passes import Passes, half_cosine
 from codebound_networks.train.rng import torch_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -65,32 +65,24 @@ class SubspaceSettings:
     seed: int = 0  # seed of batches and noise; free
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Learner:
-    """The network to train, split where its tensors begin to matter."""
+    """A chain to train, split where its tensors begin to matter: its shifts and its dictionary are fixed."""
 
-    shapes: Mapping[str, Shape]  # names and shapes of all tensors, in message order
-    head: frozenset[str]  # names of the tensors of the last layer
-    # the fixed part: what each shift of a batch looks like before the first tensor is used
-    features: Callable[[Tensor], tuple[Tensor, ...]] = field(repr=False)
-    # the rest: from the features of one shift and the tensors to the logits, computed in the precision of the
-    # features
-    logits: Callable[[Tensor, Mapping[str, Tensor]], Tensor] = field(repr=False)
-
-    @classmethod
-    def of_chain(cls, chain: Chain) -> Learner:
-        """A chain; its shifts and its dictionary are the fixed part."""
-        shapes = chain.tensor_shapes()
-        fixed, rest = chain.parts({name: torch.zeros(shape) for name, shape in shapes.items()})
+    def __init__(self, chain: Chain) -> None:
+        self.shapes: Mapping[str, Shape] = chain.tensor_shapes()
         last = f"{len(chain.operations) - 1}."
-        return cls(
-            shapes,
-            frozenset(name for name in shapes if name.startswith(last)),
-            lambda x: fixed(x).chunk(chain.shift_count),
-            lambda features, tensors: functional_call(
-                rest, {name: value.to(features.dtype) for name, value in tensors.items()}, (features,)
-            ),
-        )
+        self.head = frozenset(name for name in self.shapes if name.startswith(last))
+        self._shifts = chain.shift_count
+        self._fixed, self._rest = chain.parts({name: torch.zeros(size) for name, size in self.shapes.items()})
+
+    def features(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Each shift of a batch, before the first tensor is used."""
+        return self._fixed(x).chunk(self._shifts)  # type: ignore[no-any-return]
+
+    def logits(self, features: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Logits of the features of one shift, in their precision."""
+        used = {name: value.to(features.dtype) for name, value in tensors.items()}
+        return functional_call(self._rest, used, (features,))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from codebound.sample.dataset import DeviceData
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import nearest_step
 from codebound_networks.codes.tensors import Dense
-from codebound_networks.methods.trainers import require_training
+from codebound_networks.methods.subspace_networks import require_training
 from codebound_networks.train.passes import Passes, adam
 from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView

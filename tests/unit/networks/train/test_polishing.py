@@ -21,7 +21,7 @@ from codebound_networks.train.polishing import polish
 from codebound_networks.train.subspace import Features, Learner, SubspaceSettings
 
 CHAIN = Chain((4,), (Linear(6, False), Linear(3, False)))
-LEARNER = Learner.of_chain(CHAIN)
+LEARNER = Learner(CHAIN)
 PLAN = SubspaceSettings(dimension=6, step=0)
 
 

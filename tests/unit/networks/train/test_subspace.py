@@ -38,7 +38,7 @@ def separable(n: int, seed: int = 0) -> DeviceData:
 def test_the_trainer_sees_the_weights_that_the_decoder_returns(chain, zero_head):
     plan = SubspaceSettings(dimension=17, step=-5, entries_log2=1, zero_head=zero_head, helper_seed=3)
     integers = np.random.default_rng(0).integers(-4, 5, 17)
-    learner = Learner.of_chain(chain)
+    learner = Learner(chain)
     seen = Expansion(learner, plan).tensors(torch.from_numpy(integers).float())
     code = Subspace(best_tensor_code(integers, step=0), 1, -5, zero_head, 3)
     decoded = code.weights(chain.tensor_shapes(), learner.head)
@@ -49,13 +49,13 @@ def test_the_trainer_sees_the_weights_that_the_decoder_returns(chain, zero_head)
 def test_a_base_takes_the_place_of_the_random_start():
     plan = SubspaceSettings(dimension=5)
     base = {name: torch.full(shape, 0.5) for name, shape in PLAIN.tensor_shapes().items()}
-    learner = Learner.of_chain(PLAIN)
+    learner = Learner(PLAIN)
     found = Expansion(learner, plan, base=base).tensors(torch.zeros(5))
     assert all(torch.equal(found[name], value) for name, value in base.items())
 
 
 def test_fixed_features_and_the_rest_make_the_network():
-    learner = Learner.of_chain(IMAGES)
+    learner = Learner(IMAGES)
     generator = torch.Generator().manual_seed(1)
     tensors = {name: torch.randn(shape, generator=generator) for name, shape in learner.shapes.items()}
     x = torch.rand(5, 1, 14, 14, generator=generator)
@@ -68,7 +68,7 @@ def test_fixed_features_and_the_rest_make_the_network():
 @pytest.mark.thorough
 def test_training_finds_integers_that_classify():
     sample = separable(600)
-    learner = Learner.of_chain(PLAIN)
+    learner = Learner(PLAIN)
     features = Features.of(learner, sample)
     plan = SubspaceSettings(dimension=30, epochs=40, batch_size=50, rate=1.0)
     integers = train_in_subspace(features, plan)
@@ -81,7 +81,7 @@ def test_training_finds_integers_that_classify():
 
 @pytest.mark.thorough
 def test_the_same_plan_gives_the_same_integers_and_another_seed_does_not():
-    learner = Learner.of_chain(PLAIN)
+    learner = Learner(PLAIN)
     features = Features.of(learner, separable(200))
     plan = SubspaceSettings(dimension=12, epochs=3, batch_size=20)
     first, again = (train_in_subspace(features, plan) for _ in range(2))
@@ -92,7 +92,7 @@ def test_the_same_plan_gives_the_same_integers_and_another_seed_does_not():
 
 @pytest.mark.thorough
 def test_a_larger_rate_gives_shorter_integers():
-    learner = Learner.of_chain(PLAIN)
+    learner = Learner(PLAIN)
     features = Features.of(learner, separable(300))
     sizes = [
         np.abs(
@@ -105,7 +105,7 @@ def test_a_larger_rate_gives_shorter_integers():
 
 def one_step(hardness: float, gain: float) -> tuple[float, torch.Tensor]:
     """The loss of a step on the whole sample, and the logits it was made of."""
-    learner, sample = Learner.of_chain(PLAIN), separable(50)
+    learner, sample = Learner(PLAIN), separable(50)
     features = Features.of(learner, sample)
     training = _Training(features, SubspaceSettings(dimension=12, batch_size=50), None)
     training.batch.copy_(torch.arange(50))
@@ -131,7 +131,7 @@ def test_the_loss_goes_from_cross_entropy_to_a_smooth_count_of_errors():
 
 
 def test_hardness_gain_and_price_follow_the_schedule():
-    learner = Learner.of_chain(PLAIN)
+    learner = Learner(PLAIN)
     plan = SubspaceSettings(
         dimension=12, epochs=10, batch_size=50, rate=4.0, gain=3.0, hardness=1.0, sharpening=4.0, price=0.7
     )
@@ -158,7 +158,7 @@ def test_features_that_half_precision_cannot_hold_stay_as_they_are(monkeypatch):
     monkeypatch.setattr("codebound_networks.train.subspace._CHUNK", 10)
     x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
     x[15] *= 1e6
-    learner = Learner.of_chain(PLAIN)
+    learner = Learner(PLAIN)
     (kept,) = Features.of(learner, DeviceData(x, x[:, :3].argmax(1), Scaling())).shifts
     torch.testing.assert_close(kept, x, rtol=1e-3, atol=1e-6)
     assert torch.equal(kept[10:20], x[10:20])

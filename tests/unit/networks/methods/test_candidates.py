@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codebound.bounds.numerics import kl_inverse_upper
 from codebound.bounds.risk import OccamFacts
-from codebound_networks.methods.trainers import best_polished, errors_per_bit
+from codebound_networks.methods.subspace_networks import best_polished, errors_per_bit
 
 
 def bound(errors: float, n: int, bits: float) -> float:
