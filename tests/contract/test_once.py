@@ -110,14 +110,13 @@ def trained():
     ("answer", "network", "most"),
     [
         (compared, trained, {"trace": 1, "wrap": 1}),
-        (compared, lambda: made(Normed), {"trace": 1, "wrap": 1, "fold": 1}),
+        (compared, lambda: made(Normed), {"trace": 1, "wrap": 1, "fold": 1, "export": 1}),
         (compared, lambda: made(Skipping), {"trace": 1, "wrap": 1, "fold": 1, "export": 1}),
         (measured, trained, {"trace": 1, "wrap": 1}),
         (measured, lambda: made(Normed), {"trace": 1, "wrap": 1, "fold": 1}),
         (certified, trained, {"trace": 1}),
         (certified, lambda: made(Normed), {"trace": 1, "fold": 1}),
-        # as it is written, and as it is exported
-        (scored, lambda: made(Skipping), {"trace": 1, "fold": 2, "export": 1}),
+        (scored, lambda: made(Skipping), {"trace": 1, "fold": 1, "export": 1}),
         # f as it is given, and as every compressor takes it
         (lambda f: certified(f, "auto"), trained, {"trace": 2, "wrap": 1}),
     ],
