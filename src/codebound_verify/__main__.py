@@ -239,7 +239,7 @@ def _give_up_stdout() -> None:
 
 
 def _fold(text: str, stream: TextIO) -> str:
-    """The text in lines that fit a terminal; what a file says never begins a line of its own."""
+    """The text in lines that fit a terminal. What a file says never begins a line of its own."""
     if not stream.isatty():
         return text
     width = max(shutil.get_terminal_size().columns, 20)

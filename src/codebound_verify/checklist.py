@@ -1,4 +1,4 @@
-"""The checks of a certificate in their order; later ones need what earlier ones found."""
+"""The checks of a certificate in their order. Later ones need what earlier ones found."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Checklist:
                 self.scores = make()
 
     def _read_form(self, message: Message, data: Data, arranged: Arranged) -> Callable[[], Scores]:
-        """Read what follows the word of a form; what it returns makes the scores."""
+        """Read what follows the word of a form. What it returns makes the scores."""
         header, given, form, bits = self.container.header, self.given, message.form, message.bits
         if form != "network" and self.container.witness:
             raise Refused(
@@ -231,7 +231,7 @@ class Checklist:
         return found
 
     def compare_with_test(self) -> Comparison | None:
-        """Comparison with test data; None without any, or if there is a reason to refuse."""
+        """Comparison with test data. None without any, or if there is a reason to refuse."""
         message, scores = self.message, self.scores
         if self.given.test is None or self.reasons or message is None or scores is None:
             return None

@@ -133,7 +133,7 @@ def bound_of(header: Header) -> float:
 
 
 def check_vacuous(header: Header, question: Question, labels: NDArray[np.int64]) -> None:
-    """Check the word ``vacuous`` (6.6); ``labels`` are those of all counted rows."""
+    """Check the word ``vacuous`` (6.6). ``labels`` are those of all counted rows."""
     if header.claim.vacuous != (found := is_vacuous(header, question, labels)):
         raise Refused(f"Claim: vacuous is {header.claim.vacuous}; guessing makes it {found}.")
 

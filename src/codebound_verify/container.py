@@ -37,7 +37,7 @@ class Container:
 
 
 def load(source: Source) -> bytes:
-    """The bytes of a file; one that is too long for a certificate, or without an end, is refused unread."""
+    """The bytes of a file. One that is too long for a certificate, or without an end, is refused unread."""
     if isinstance(source, bytes):
         return source
     path = Path(source)
@@ -47,7 +47,7 @@ def load(source: Source) -> bytes:
 
 
 def read_container(data: bytes) -> Container:
-    """Take a certificate apart; raises :class:`Refused` with everything that is wrong with its form."""
+    """Take a certificate apart. Raises :class:`Refused` with everything that is wrong with its form."""
     if data[:7] != MAGIC:
         raise Refused("The file does not start with the bytes CBOUND and zero: it is no certificate.")
     if len(data) > 7 and data[7] in OLD_VERSIONS:

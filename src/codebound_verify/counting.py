@@ -43,7 +43,7 @@ class Scores(Protocol):
 
     @property
     def theta(self) -> float:
-        """Amount that is subtracted from each difference; 0 but for a bounded domain."""
+        """Amount that is subtracted from each difference. 0 but for a bounded domain."""
 
     def blocks(self, rows: Places) -> Iterator[tuple[Places, Array, Array]]:
         """Blocks of these rows, of bounded memory: their stored places, values (m, C), and room (m,).
@@ -69,7 +69,7 @@ class Tally:
 
 @dataclass
 class _Flags:
-    """Of all stored rows: which a limit is about, and which are surely right; in doubt a row is wrong."""
+    """Of all stored rows: which a limit is about, and which are surely right. In doubt a row is wrong."""
 
     about: Mask
     right: Mask
@@ -83,7 +83,7 @@ def recount(
     scores: Scores,
     picked: Places | None = None,
 ) -> tuple[Tally, ...]:
-    """Count each limit of a question (6.5) on the rows after the known share; picks, if any, count apart."""
+    """Count each limit of a question (6.5) on the rows after the known share. Picks, if any, count apart."""
     y, copies = data.y, header.sample.copies
     check_question(question, scores.classes)
     counted = arranged.one_row if question.on == ONE_ROW else arranged.counted
@@ -103,7 +103,7 @@ def recount(
 
 
 def _flag(question: Question, y: Places, counted: Places, scores: Scores) -> tuple[_Flags, _Flags]:
-    """Flags of the loss and of silence; a row that no block has stays one that is counted and wrong."""
+    """Flags of the loss and of silence. A row that no block has stays one that is counted and wrong."""
     risk = _Flags(is_about(question, y), np.zeros(len(y), dtype=bool))
     silent = _Flags(np.ones(len(y), dtype=bool), np.zeros(len(y), dtype=bool))
     for rows, values, room in scores.blocks(counted):
@@ -133,7 +133,7 @@ def judge_block(
 
 
 def _lead(question: Question, values: Array, classes: Places) -> Array | None:
-    """By how far a row is answered, or predicted as the class of the claim; None if all rows count."""
+    """By how far a row is answered, or predicted as the class of the claim. None if all rows count."""
     if question.threshold is not None:
         found: Array = surplus(values) - question.threshold
         return found

@@ -55,7 +55,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Table(Made):
-    """A declared table of scores; ``picks`` is None unless a rule picked rows."""
+    """A declared table of scores. ``picks`` is None unless a rule picked rows."""
 
     columns: int
     picks: int | None
@@ -79,7 +79,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Known:
-    """Everything that was fixed without the counted rows (section 4); ``rows`` is t, before it grows."""
+    """Everything that was fixed without the counted rows (section 4). ``rows`` is t, before it grows."""
 
     rows: int
     tables: tuple[Table, ...]
@@ -133,7 +133,7 @@ class Unlabelled:
 
 @dataclass(frozen=True)
 class Original:
-    """The network that was given (section 9); ``chain`` is None for declared answers."""
+    """The network that was given (section 9). ``chain`` is None for declared answers."""
 
     chain: tuple[tuple[Any, ...], ...] | None
     domain: tuple[float, float] | None
@@ -143,7 +143,7 @@ class Original:
 
 @dataclass(frozen=True)
 class Header:
-    """Everything that the file says about itself; nothing in here has been believed yet."""
+    """Everything that the file says about itself. Nothing in here has been believed yet."""
 
     sample: Sample
     known: Known
@@ -156,7 +156,7 @@ class Header:
 
 
 def read_header(data: bytes) -> Header:
-    """Read a header; raises :class:`Refused` with the first field that is wrong, or all that do not fit."""
+    """Read a header. Raises :class:`Refused` with the first field that is wrong, or all that do not fit."""
     header: Header = _HEADER(read_canonical(data, "Header"), "Header: the header")
     if reasons := [f"Header: {sentence}" for is_so, sentence in _list_rules(header) if not is_so]:
         raise Refused(*reasons)
@@ -189,7 +189,7 @@ def read_canonical(data: bytes, where: str) -> object:
 
 
 def _levels(text: str) -> int:
-    """The depth of brackets outside of texts; one without an end goes to the end, so all is read once."""
+    """The depth of brackets outside of texts. One without an end goes to the end, so all is read once."""
     depth = deepest = 0
     for bracket in re.findall(r'"(?:[^"\\]|\\.)*"?|[][{}]', text):
         depth += (bracket in "[{") - (bracket in "]}")

@@ -35,7 +35,7 @@ LARGEST_LABEL = 2**16 - 1
 
 @dataclass(frozen=True)
 class Question:
-    """A loss and the rows that count, as a claim writes them; ``costs`` are those of ``cost-above``.
+    """A loss and the rows that count, as a claim writes them. ``costs`` are those of ``cost-above``.
 
     Example:
         >>> question = Question("confused:1:2", "predicted:2")
@@ -60,7 +60,7 @@ class Question:
 
     @property
     def labels(self) -> tuple[int, ...]:
-        """Labels that the loss or the choice of rows names; each has to be a class."""
+        """Labels that the loss or the choice of rows names. Each has to be a class."""
         named = self.numbers if LOSSES[self.kind].labels else ()
         return named if self.predicted is None else (*named, self.predicted)
 
@@ -76,7 +76,7 @@ class Question:
 
 
 def read_question(bits: Bits, classes: int) -> Question:
-    """Read what follows the word of another loss (section 5.6); the caller notes the part ``loss``.
+    """Read what follows the word of another loss (section 5.6). The caller notes the part ``loss``.
 
     That the labels named are classes is confirmed where the classes are known, in ``counting``.
     """
@@ -141,7 +141,7 @@ def columns_of(labels: Array, classes: NDArray[np.int64]) -> NDArray[np.int64]:
 def differences(
     question: Question, values: Array, columns: NDArray[np.int64], classes: NDArray[np.int64]
 ) -> Array:
-    """Difference of each row, which has to be large enough; minus infinity where the label has no column."""
+    """Difference of each row, which has to be large enough, or minus infinity where the label has no column."""
     found = LOSSES[question.kind].differences(question, values, np.maximum(columns, 0), classes)
     return np.where(columns >= 0, found, -np.inf)
 

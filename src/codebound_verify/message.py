@@ -62,7 +62,7 @@ class Bits:
 
 @dataclass(frozen=True)
 class Message:
-    """A message that was read up to the word of its form; ``bits`` stand behind that word."""
+    """A message that was read up to the word of its form. ``bits`` stand behind that word."""
 
     form: str
     question: Question

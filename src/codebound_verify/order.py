@@ -70,7 +70,7 @@ def coded_share(i: int, n: int) -> int:
 
 
 def arrange(data: Data, header: Header, clusters: Inputs | None, groups: Inputs | None) -> Arranged:
-    """Put the rows into their order; the known share is that of the header, and grows for repeated copies."""
+    """Put the rows into their order. The known share is that of the header, and grows for repeated copies."""
     sample, rows = header.sample, len(data.y)
     numbers = check_numbers(clusters, sample.clusters, rows, "clusters")
     parts = check_numbers(groups, sample.groups, rows, "groups")
@@ -137,7 +137,7 @@ def by_input(x: Inputs, salt: bytes = b"") -> Keys:
 def by_row(
     data: Data, inputs: Places, salt: bytes, *, groups: Places | None = None, clusters: Places | None = None
 ) -> Keys:
-    """The keys of all rows (section 3.3); ``inputs`` are numbers of the different inputs."""
+    """The keys of all rows (section 3.3). ``inputs`` are numbers of the different inputs."""
     fields = [data.y] if groups is None else [data.y, groups]
     within = [] if clusters is None else [clusters]
     words = np.stack([inputs, *fields, *within], axis=1).astype(np.uint64)
@@ -193,7 +193,7 @@ def _occurrences(words: Keys) -> Places:
 
 
 def _rows(x: Inputs) -> Iterator[memoryview]:
-    """The bytes of every row, little-endian and minus zero as zero; many rows are copied at a time."""
+    """The bytes of every row, little-endian and minus zero as zero. Many rows are copied at a time."""
     size = x[:1].nbytes
     count = max(1, CHUNK // size)
     for start in range(0, len(x), count):

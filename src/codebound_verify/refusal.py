@@ -2,7 +2,7 @@
 
 
 class Refused(Exception):  # noqa: N818 - not an error of the program: it becomes the verdict REFUSE
-    """Refusal of a file; ``reasons`` are full sentences: what was expected and what was found."""
+    """Refusal of a file. ``reasons`` are full sentences: what was expected and what was found."""
 
     def __init__(self, *reasons: str) -> None:
         super().__init__(" ".join(reasons))

@@ -27,7 +27,7 @@ ROOMS = {
 
 
 def room(name: str) -> Any:
-    """Load a room; one that was left out is a reason to refuse what needs it."""
+    """Load a room. One that was left out is a reason to refuse what needs it."""
     try:
         return import_module(f".{ROOMS[name]}", __package__)
     except ModuleNotFoundError as error:

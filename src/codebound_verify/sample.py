@@ -35,7 +35,7 @@ class Data:
 
 
 def as_stored(x: Inputs, *, is_cells: bool = False) -> Inputs:
-    """Inputs as uint8, float32, float64 or cells, images with an axis for channels; all of them allowed."""
+    """Inputs as uint8, float32, float64 or cells, images with an axis for channels."""
     if is_cells:
         x = _as_cells(x)
     if x.ndim < 2 or not x.size or x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
@@ -109,7 +109,7 @@ def _as_numbers(values: Inputs, n: int, limit: int, what: str) -> Labels:
 
 
 def hash_arrays(*arrays: Inputs, is_cells: bool = False) -> str:
-    """The hash of arrays (section 3.1): for each its type, its shape and its bytes; cells come first."""
+    """The hash of arrays (section 3.1): for each its type, its shape and its bytes. Cells come first."""
     digest = hashlib.sha256()
     for place, values in enumerate(arrays):
         name = "cells" if is_cells and place == 0 else values.dtype.name
@@ -134,7 +134,7 @@ def check_sample(x: Inputs, y: Inputs, header: Header, *, is_cells: bool = False
 
 
 def check_numbers(values: Inputs | None, sha256: str | None, rows: int, what: str) -> Labels | None:
-    """Numbers of clusters or groups, if they are those that the header names; None if it names none."""
+    """Numbers of clusters or groups, if they are those that the header names. None if it names none."""
     if sha256 is None:
         return None
     if values is None:

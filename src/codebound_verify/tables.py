@@ -43,7 +43,7 @@ class TableChoice:
 
 @dataclass(frozen=True)
 class TableScores:
-    """Scores of a declared table, with biases; the classes are its columns."""
+    """Scores of a declared table, with biases. The classes are its columns."""
 
     table: DeclaredTable
     biases: NDArray[np.float64]
@@ -62,7 +62,7 @@ class TableScores:
 
 
 def read_table_choice(bits: Bits, form: str, header: Header) -> TableChoice:
-    """Read the table that a message counts, and its biases; it has to be declared, with the known share."""
+    """Read the table that a message counts, and its biases. It has to be declared, with the known share."""
     is_first = form == "first table"
     tables = header.known.tables
     number = 1 if is_first else bits.gamma()

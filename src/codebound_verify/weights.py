@@ -23,7 +23,7 @@ TYPES = {"F32": "<f4", "F64": "<f8", "U8": "|u1", "I8": "|i1", "I16": "<i2", "I3
 
 
 def read_weights(path: Path) -> dict[str, Floats]:
-    """The tensors of a safetensors file: a length, a JSON header and numbers in float32; nothing is run."""
+    """The tensors of a safetensors file: a length, a JSON header and numbers in float32. Nothing is run."""
     return read_tensors(path, ("F32",))
 
 
@@ -55,7 +55,7 @@ def map_tensors(path: Path, types: Iterable[str], limit: int) -> dict[str, NDArr
 def _tensor(
     data: memoryview, types: Iterable[str], dtype: Any, shape: Any, data_offsets: Any
 ) -> NDArray[Any]:
-    """One tensor of the file; arguments are what its header says, and of any type."""
+    """One tensor of the file. Arguments are what its header says, and of any type."""
     if dtype not in types:
         raise ValueError(f"one has dtype {dtype}")
     numbers = (*shape, *data_offsets)

@@ -93,7 +93,7 @@ def limit_text(bound: float) -> str:
 def list_assumptions(
     header: Header, *, form: str, table: Table | None, copies: int, developed: str | None
 ) -> tuple[str, ...]:
-    """One sentence for each; those that are broken most easily come first.
+    """One sentence for each. Those that are broken most easily come first.
 
     ``table`` is the one that the message names, ``copies`` the number of rows whose input occurs earlier,
     ``developed`` the sample of the page that this one is.

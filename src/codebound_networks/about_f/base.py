@@ -60,7 +60,7 @@ def _last_layer(state: Mapping[str, Tensor]) -> tuple[str, ...]:
 
 
 def _refuse_trained_on(sample: Sample, path: Path) -> str:
-    """Refuses a base whose run folder says so; of other files only their owner knows it.
+    """Refuses a base whose run folder says so. Of other files only their owner knows it.
 
     Returns:
         The name of the data, if it is that of the sample: another part of them may be meant, or the same.

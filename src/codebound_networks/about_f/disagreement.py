@@ -117,7 +117,7 @@ def bound_through(
 def find_agreements(
     f: nn.Module, g: nn.Module, unlabelled: Sample, *, takes_stored: bool
 ) -> NDArray[np.bool_]:
-    """Inputs on which the two clearly predict the same; g takes them scaled, or as they are stored."""
+    """Inputs on which the two clearly predict the same. To g they go scaled, or as they are stored."""
     f = with_weights(f, f.state_dict()).double().eval()
     g = g if takes_stored else g.double().eval()
     parts = []

@@ -25,7 +25,7 @@ _CLASSES = 10
 
 
 def as_traced(model: object) -> Traced:
-    """The network that was given; since one was wrapped, hooks or layers may have come to it."""
+    """The network that was given. Since one was wrapped, hooks or layers may have come to it."""
     if isinstance(model, Traced):
         return model
     if isinstance(model, nn.Module | Network):
@@ -51,7 +51,7 @@ def load_network(
 def load_layers(
     model: str, shape: tuple[int, ...], classes: int, weights: Path | None, *, strict: bool = True
 ) -> Network:
-    """The network with its layers in view; a strict view refuses parts that cannot be seen."""
+    """The network with its layers in view. A strict view refuses parts that cannot be seen."""
     module = load_model(model, input_shape=shape, classes=classes, weights=weights)
     return wrap(module, example=torch.zeros(2, *shape), classes=classes, strict=strict)
 

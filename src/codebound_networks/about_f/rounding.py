@@ -191,7 +191,7 @@ def _shift(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
 
 
 def _error_of_straightened(x: Carried, is_relative: bool) -> Tensor:
-    """The images move by the error of their lean; reading them rounds a little."""
+    """The images move by the error of their lean. Reading them rounds a little."""
     images, (height, width) = x.values.double(), x.values.shape[2:]
     numbers = images[0].numel()
     share, length = _gamma(numbers + 16), _length(images)

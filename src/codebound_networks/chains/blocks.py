@@ -1,4 +1,4 @@
-"""The steps of a plain network as modules of a chain; residual blocks are known by what they compute."""
+"""The steps of a plain network as modules of a chain. Residual blocks are known by what they compute."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def plain_steps(module: fx.GraphModule) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _readers(node: fx.Node) -> list[fx.Node]:
-    """The operations that compute with a result; its sizes and its type are no part of it."""
+    """The operations that compute with a result. Its sizes and its type are no part of it."""
     return [user for user in node.users if user.target not in (getattr, aten.sym_size.int)]
 
 

@@ -107,7 +107,7 @@ class Chain:
         return fixed.eval(), trained.eval()
 
     def build(self, tensors: Mapping[str, Tensor]) -> nn.Sequential:
-        """The network with these tensors, in evaluation mode; its state has the names of the message."""
+        """The network with these tensors, in evaluation mode. Its state has the names of the message."""
         modules = OrderedDict(each for part in self.parts(tensors) for each in part.named_children())
         if self.shift_count > 1:
             modules[f"{len(self.operations) - 1}_mean"] = MeanOverShifts(self.shift_count)

@@ -31,7 +31,7 @@ def chain_of(
     *,
     plain: Callable[[], nn.Module] | None = None,
 ) -> tuple[Chain, dict[str, Tensor]]:
-    """The chain that computes the same function, and its tensors; batch norms are folded first.
+    """The chain that computes the same function, and its tensors. Batch norms are folded first.
 
     What counts is what a network computes: one that is no chain as it is written is read with torch.export.
 
@@ -150,7 +150,7 @@ def _is_plain_flatten(module: nn.Module) -> bool:
 
 
 def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """The modules of a plain network or a sequence in forward order; blocks of the zoo stay whole."""
+    """The modules of a plain network or a sequence in forward order. Blocks of the zoo stay whole."""
     if isinstance(model, fx.GraphModule):
         from codebound_networks.chains.blocks import plain_steps
 

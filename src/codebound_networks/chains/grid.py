@@ -37,7 +37,7 @@ _DICTIONARY_POOLS = 4
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """``count`` equal convolutions and a pool; all but ``count`` are indices, ``change`` among (half, same,
+    """``count`` equal convolutions and a pool. All but ``count`` are indices, ``change`` among (half, same,
     double) of the width before."""
 
     change: int
@@ -48,7 +48,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class GridPoint:
-    """A point of the grid; its fields are indices unless they are counts."""
+    """A point of the grid. Its fields are indices unless they are counts."""
 
     shifts: int
     table: int
@@ -111,7 +111,7 @@ def grid_point_of(operations: tuple[AbstractOperation, ...]) -> GridPoint | None
 
 
 def _parse(rest: list[AbstractOperation]) -> GridPoint:
-    """Takes the operations of a point off the front; ``ValueError`` where the grid lacks a size."""
+    """Takes the operations of a point off the front. ``ValueError`` where the grid lacks a size."""
     shifts, table, pool = 0, 0, 0
     if isinstance(rest[0], Shifts):
         shifts, rest = rest[0].kind, rest[1:]

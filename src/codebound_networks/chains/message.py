@@ -185,7 +185,7 @@ class Message(AbstractMessage):
 def decode(
     bits: Bits, *, input_shape: tuple[int, ...], witness: bytes | None = None, start: int = 0
 ) -> Message:
-    """The message that these bits are; refuses bits that are none, or more than one.
+    """The message that these bits are. Refuses bits that are none, or more than one.
 
     Args:
         bits: The whole message.
@@ -250,7 +250,7 @@ def _code_chain(
 def _code_operation(
     coder: AbstractCoder, given: AbstractOperation | None, *, classes: int
 ) -> AbstractOperation:
-    """One operation; of the last one the width is not coded, since it is the number of classes."""
+    """One operation. Of the last one the width is not coded, since it is the number of classes."""
     number = gamma(coder, 1 if given is None else given.number)
     coder.require(number in OPERATIONS, f"operation {number} is unknown.")
     operation = OPERATIONS[number]

@@ -82,7 +82,7 @@ class AbstractOperation(ABC):
 
     @abstractmethod
     def _shape_after(self, shape: Shape) -> Shape:
-        """The shape that it makes out of one it can see; a size below 1 says that it does not fit."""
+        """The shape that it makes out of one it can see. A size below 1 says that it does not fit."""
 
     @abstractmethod
     def work(self, shape: Shape) -> Work:
@@ -188,7 +188,7 @@ def _layer(weight: Shape, *, bias: bool, out: int) -> dict[str, Shape]:
 @register
 @dataclass(frozen=True, slots=True)
 class Linear(AbstractOperation):
-    """Linear layer on the flattened input; a ReLU follows unless it is the last operation."""
+    """Linear layer on the flattened input. A ReLU follows unless it is the last operation."""
 
     number, name = 1, "linear"
     needs_image, ends_chain, relu_follows = False, True, True
@@ -445,7 +445,7 @@ class NormalisedConv(AbstractOperation):
 @register
 @dataclass(frozen=True, slots=True)
 class Dictionary(AbstractOperation):
-    """Fixed features of the input; only at the front, or right after shifts."""
+    """Fixed features of the input. They stand at the front, or right after shifts."""
 
     number, name, module_type = 9, "dictionary", DictionaryFeatures
     choices: ClassVar = {"table": TABLES}
@@ -469,7 +469,7 @@ class Dictionary(AbstractOperation):
 @register
 @dataclass(frozen=True, slots=True)
 class Shifts(AbstractOperation):
-    """The mean of the logits over shifted copies of the input, which files call views; only at the front."""
+    """The mean of the logits over shifted copies of the input, which files call views: at the front."""
 
     number, name, module_type = 10, "views", StackedShifts
     choices: ClassVar = {"kind": SHIFT_KINDS}

@@ -46,7 +46,7 @@ class AbstractCoder(ABC):
 
     @abstractmethod
     def locate(self, cum: int, total: int) -> int:
-        """A slot of the next symbol, among ``total`` <= 2^24; for the writer it is ``cum``. Then narrow."""
+        """A slot of the next symbol, among ``total`` <= 2^24. For the writer it is ``cum``. Then narrow."""
 
     @abstractmethod
     def narrow(self, cum: int, freq: int, total: int) -> None:
@@ -201,7 +201,7 @@ class Reader(AbstractCoder):
             self._renormalise()
 
     def finish(self) -> int:
-        """The bit behind the code word; refuses one that is not the shortest, or not complete."""
+        """The bit behind the code word. Refuses one that is not the shortest, or not complete."""
         low = self._window(self.shifts, PRECISION) - self._offset
         extra, gap = _shortest_end(low, self._range)
         self.require(

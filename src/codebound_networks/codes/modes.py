@@ -1,4 +1,4 @@
-"""Tensors in a message: the code word, then the blocks of those that have one; and tensors inside others."""
+"""Tensors in a message: the code word, then blocks; and tensors inside others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write_tensor(writer: Writer, code: AbstractTensorCode) -> None:
 
 
 def read_tensor(reader: Reader, shape: Shape) -> AbstractTensorCode:
-    """The next tensor; what stands in blocks is blank until ``read_blocks`` has filled it."""
+    """The next tensor. What stands in blocks is blank until ``read_blocks`` has filled it."""
     require_size(reader, shape)
     mode = gamma(reader, 0)
     return code_of_mode(mode, reader).blank(shape).code(reader)
@@ -90,7 +90,7 @@ def check_inner(code: AbstractTensorCode, sizes: tuple[int | None, ...]) -> None
 
 
 def code_inner(coder: AbstractCoder, given: AbstractTensorCode, shape: Shape) -> Integers:
-    """An inner tensor; a reader, which is given any, returns one of this shape."""
+    """An inner tensor. A reader, which is given any, returns one of this shape."""
     require_size(coder, shape)
     coder.charge_inner(math.prod(shape))
     mode = gamma(coder, given.mode)
@@ -106,7 +106,7 @@ def code_seed(coder: AbstractCoder, seed: int) -> int:
 
 
 def encode_tensors(codes: Sequence[AbstractTensorCode]) -> Bits:
-    """A message of tensors alone; its length is what they cost together.
+    """A message of tensors alone. Its length is what they cost together.
 
     >>> import numpy as np
     >>> from codebound_networks.codes.choose import best_tensor_code
@@ -122,7 +122,7 @@ def encode_tensors(codes: Sequence[AbstractTensorCode]) -> Bits:
 
 
 def decode_tensors(bits: Bits, shapes: Sequence[Shape]) -> list[AbstractTensorCode]:
-    """The inverse of ``encode_tensors``; refuses anything that is not exactly such a message."""
+    """The inverse of ``encode_tensors``. Refuses anything that is not exactly such a message."""
     reader = Reader(bits)
     codes = [read_tensor(reader, shape) for shape in shapes]
     complete, end = read_blocks(bits, reader.finish(), codes)

@@ -99,7 +99,7 @@ class FlagContexts:
 
 
 class SymbolContext:
-    """A Krichevsky-Trofimov context of ``size`` symbols; its weights 2 n + 1 form a Fenwick tree."""
+    """A Krichevsky-Trofimov context of ``size`` symbols. Its weights 2 n + 1 form a Fenwick tree."""
 
     __slots__ = ("_size", "_top", "_total", "_tree")
 

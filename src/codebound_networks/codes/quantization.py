@@ -62,7 +62,7 @@ def step_for_levels(weights: NDArray[Any], levels: int) -> int:
 
 
 def quantize(weights: NDArray[Any], step: int) -> NDArray[np.int32]:
-    """The nearest levels of the grid, as integers; a weight half-way between two goes to the even one.
+    """The nearest levels of the grid, as integers. A weight half-way between two goes to the even one.
 
     Zeros stay zero.
 

@@ -53,7 +53,7 @@ class Subspace:
         return cls(Zero((1,)), entries_log2=0, step=0, zero_head=False, seed=0)
 
     def code_choices(self, coder: AbstractCoder, shapes: Iterable[Shape]) -> Subspace:
-        """Codes everything but the integers; a reader's have the right number and are still to come."""
+        """Codes everything but the integers. A reader's have the right number and are still to come."""
         size = gamma(coder, self.inner.shape[0])
         coder.require(
             size <= MAX_DIMENSION, f"a subspace has at most {MAX_DIMENSION:,} dimensions. Got {size:,}."

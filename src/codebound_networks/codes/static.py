@@ -69,7 +69,7 @@ def _step_cost(weight: float, frequency: int, sign: int) -> float:
 
 
 def choose_lanes_log2(bits: float, elements: int) -> int:
-    """As many lanes as cost 0.05 % of ``bits``; more where a long tensor would have too many groups."""
+    """As many lanes as cost 0.05 % of ``bits``, and more where a long tensor would have too many groups."""
     cheap = int(math.log2(max(0.0005 * bits / LANE_OVERHEAD_BITS, 1.0)))
     needed = math.ceil(math.log2(max(elements / _MOST_GROUPS, 1.0)))
     return min(max(cheap if cheap >= _FEW_LANES_LOG2 else 0, needed), MAX_LANES_LOG2)
@@ -126,7 +126,7 @@ def block_limits(counts: Integers, table: Integers, lanes_log2: int) -> tuple[in
 
 
 def _encode(symbols: Integers, table: Integers, states: Integers) -> Integers:
-    """The words that remain when ``states`` take up the symbols, last one first; changes ``states``."""
+    """The words that remain when ``states`` take up the symbols, last one first. Changes ``states``."""
     frequency, before = table.tolist(), (np.cumsum(table) - table).tolist()
     ceiling = (table << LOWEST_BITS).tolist()
     state, words, lanes = states.tolist(), array("H"), len(states)
@@ -143,7 +143,7 @@ def _encode(symbols: Integers, table: Integers, states: Integers) -> Integers:
 
 
 def _decode(words: Integers, table: Integers, states: Integers, count: int) -> tuple[Integers, int]:
-    """The symbols that ``states`` give up, and how many words they took; changes ``states``."""
+    """The symbols that ``states`` give up, and how many words they took. Changes ``states``."""
     frequency, before = table.tolist(), (np.cumsum(table) - table).tolist()
     symbol_at = np.repeat(np.arange(len(table)), table).tolist()
     state, supply, lanes = states.tolist(), iter(words.tolist()), len(states)

@@ -36,7 +36,7 @@ MAX_MODEL_LEVEL = 1 << 12  # of the codes that learn or transmit a frequency for
 
 
 def matrix_shape(shape: Shape) -> tuple[int, int]:
-    """Rows and columns of a tensor: its first size and the rest; vectors and scalars have one row."""
+    """Rows and columns of a tensor: its first size and the rest. Vectors and scalars have one row."""
     return (shape[0], math.prod(shape[1:])) if len(shape) > 1 else (1, math.prod(shape))
 
 
@@ -96,7 +96,7 @@ class AbstractTensorCode(ABC):
         return []
 
     def block_limits(self) -> tuple[int, int]:
-        """Bits that the blocks have at least and at most; a code with blocks tells it without making them."""
+        """Bits that the blocks have at least and at most. A code with blocks tells it without making them."""
         length = sum(block.length for block in self.blocks())
         return length, length
 
@@ -109,7 +109,7 @@ class AbstractTensorCode(ABC):
         return round_to_float32(self.values(), base=base)
 
     def solve(self, witness: Witness | None = None) -> AbstractTensorCode:
-        """The code with everything that has to be computed before its values are known; most have nothing.
+        """The code with everything that has to be computed before its values are known. Most have nothing.
 
         Args:
             witness: Has the proof of what is computed; without it that is searched for.
@@ -117,13 +117,13 @@ class AbstractTensorCode(ABC):
         return self
 
     def witness(self) -> bytes:
-        """The proof of what was computed, for whoever reads the code; most have none."""
+        """The proof of what was computed, for whoever reads the code. Most have none."""
         return b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zero(AbstractTensorCode):
-    """Mode 2: all elements are zero; as levels of a grid, those of step 0 and limit 1."""
+    """Mode 2: all elements are zero, which are levels of step 0 and limit 1."""
 
     mode = 2
     step: ClassVar[int] = 0
@@ -153,7 +153,7 @@ class Zero(AbstractTensorCode):
 @implements("K-B", kind="algorithm")
 @dataclass(frozen=True, slots=True, eq=False)
 class Raw(AbstractTensorCode):
-    """Mode 6: float32 values as they are, 32 bits each; for biases and other short tensors."""
+    """Mode 6: float32 values as they are, 32 bits each, for biases and other short tensors."""
 
     mode = 6
     elements: NDArray[np.float32]
@@ -279,7 +279,7 @@ class Enumerative(AbstractGridCode):
 @implements("K-NVa", kind="algorithm")
 @dataclass(frozen=True, eq=False)
 class Adaptive(AbstractGridCode):
-    """Mode 1: zero flags, signs, sizes in contexts that learn; whole rows and columns can be switched off."""
+    """Mode 1: zero flags, signs, sizes in contexts that learn. Whole rows and columns can be switched off."""
 
     mode = 1
     row_flags: int = 0  # 1 if rows without non-zeros are marked, else 0
@@ -342,7 +342,7 @@ class Adaptive(AbstractGridCode):
 
 @dataclass(frozen=True, eq=False)
 class Static(AbstractGridCode):
-    """Mode 7: fixed frequencies in the code word, the elements in a block behind it; for long tensors."""
+    """Mode 7: fixed frequencies in the code word, the elements in a block behind it, for long tensors."""
 
     mode = 7
     # frequencies of -L .. L, of sum 2^16

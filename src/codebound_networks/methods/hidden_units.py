@@ -76,7 +76,7 @@ def _joints(chain: Chain) -> list[tuple[int, int]]:
 def _keep_units(
     chain: Chain, tensors: dict[str, Tensor], position: int, later: int, is_kept: Tensor
 ) -> Chain:
-    """Drops units of a layer and what reads them, in place; returns the narrower chain."""
+    """Drops units of a layer and what reads them, in place. Returns the narrower chain."""
     rows, columns = tensors[f"{position}.weight"], tensors[f"{later}.weight"]
     group = columns.shape[1] // len(rows)  # a linear layer reads every pixel of a channel
     tensors[f"{position}.weight"] = rows[is_kept]

@@ -184,7 +184,7 @@ def _require_subject(original: Original, sample: Sample) -> None:
 
 
 def explain_no_message(original: Original, rows: int) -> str:
-    """Say why no message is made of a network; empty where one can be."""
+    """Say why no message is made of a network. Empty where one can be."""
     numbers = sum(math.prod(array.shape) for array in original.tensors.values())
     if original.chain is None:
         why = f"The network is no chain of layers that a message describes ({original.unchained.rstrip('.')})"

@@ -33,7 +33,7 @@ SMALLEST_SHARE = 4
 
 
 def propose_pruned(search: Search) -> None:
-    """Pruning and quantisation; trained on the sample, unless the effort is quick or g must stay near f."""
+    """Pruning and quantisation. It trains on the sample, unless the effort is quick or g must stay near f."""
     if search.effort == "quick" or search.task.stays_near_f or search.task.base:
         _quantise_as_it_is(search)
     else:
@@ -46,7 +46,7 @@ _CLOSE_LEVELS = (63, 255, 1023, 4095)
 
 
 def _quantise_as_it_is(search: Search) -> None:
-    """Prunes and quantises the weights of f without training; a part of the sample picks the finalists."""
+    """Prunes and quantises the weights of f without training. A part of the sample picks the finalists."""
     densities, counts = ((1.0,), _CLOSE_LEVELS) if search.task.stays_near_f else (_DENSITIES, _LEVELS)
     makers = [partial(_quantise, search, density, levels) for density in densities for levels in counts]
     consider(search, makers)

@@ -76,7 +76,7 @@ def propose_subspace_of_f(search: Search) -> None:
 
 
 def _find(search: Search, networks: Sequence[tuple[Chain, Learner]]) -> None:
-    """Picks the network by a first run of each, then its plan; the best integers are polished."""
+    """Picks the network by a first run of each, then its plan. The best integers are polished."""
     if search.task.base is None:
         search.require_promise(code_bits=_LEAST_BITS * _first_dimension(search.task.rest))
     chosen: _Trainer | None = None
@@ -211,7 +211,7 @@ class _Trainer:
         return self.judge(plan, integers)
 
     def judge(self, plan: SubspaceSettings, integers: NDArray[np.int32]) -> Candidate:
-        """Counts errors on the features; the search holds the message, in case that it is interrupted."""
+        """Counts errors on the features. The search holds the message, in case that it is interrupted."""
         task = self.search.task
         code = Subspace(
             best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, plan.helper_seed
@@ -251,7 +251,7 @@ class _Trainer:
 
 
 def _neighbours(plan: SubspaceSettings) -> Iterator[SubspaceSettings]:
-    """Plans that differ in one choice, the most rewarding first; what a decoder needs of them is coded."""
+    """Plans that differ in one choice, the most rewarding first. What a decoder needs of them is coded."""
     yield replace(plan, hardness=1.0 - plan.hardness, sharpening=5.0 - plan.sharpening)
     for factor in (0.7, 1.4):
         yield replace(plan, dimension=max(4, round(factor * plan.dimension)))
@@ -265,7 +265,7 @@ def _neighbours(plan: SubspaceSettings) -> Iterator[SubspaceSettings]:
 
 
 def _network_of_f(search: Search) -> tuple[Chain, Learner]:
-    """The architecture of f; without its biases, which start at zero, unless a base has them."""
+    """The architecture of f, without its biases, which start at zero, unless a base has them."""
     chain = search.task.chain
     if search.task.base is None:
         chain = without_biases(chain)

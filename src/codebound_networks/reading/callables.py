@@ -32,7 +32,7 @@ class Adapter(nn.Module):
         self.notes: list[str] = []
 
     def settle(self, x: Tensor, name: str) -> Tensor:
-        """Finds out which inputs the network takes, and where its logits are; returns such inputs."""
+        """Finds out which inputs the network takes, and where its logits are. Returns such inputs."""
         failures: list[str] = []
         for kind in ("as they are", "integers", "float64"):
             self.is_whole = kind == "integers"
@@ -143,7 +143,7 @@ def _is_said_causal(mask: Tensor | None, is_causal: bool | None = None, size: in
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without the notes of torch to programmers of a module; every layer by itself, none of them fused."""
+    """Without the notes of torch to programmers of a module. Every layer by itself, none of them fused."""
     before, fast = logging.root.manager.disable, torch.backends.mha.get_fastpath_enabled()
     detect = transformer._detect_is_causal_mask
     try:

@@ -17,7 +17,7 @@ _TURNED = (aten.t.default, aten.transpose.int, aten.permute.default)
 
 
 def simplify(graph: fx.Graph, tensors: dict[str, Tensor]) -> list[str]:
-    """Changes a plain graph in place; a weight that inputs are multiplied with from the left is turned.
+    """Changes a plain graph in place. A weight that inputs are multiplied with from the left is turned.
 
     Returns what was done to tensors, in sentences.
     """
@@ -34,7 +34,7 @@ def simplify(graph: fx.Graph, tensors: dict[str, Tensor]) -> list[str]:
 
 
 def _linear_layers(graph: fx.Graph, tensors: dict[str, Tensor]) -> list[str]:
-    """Products with a stored matrix as linear layers; returns the names of those that were transposed."""
+    """Products with a stored matrix as linear layers. Returns the names of those that were transposed."""
     products = {node: weight for node in graph.nodes if (weight := _weight_of(node, tensors)) is not None}
     readers = {name: [u for n in graph.nodes if n.target == name for u in n.users] for name in tensors}
     turned: list[str] = []
@@ -120,7 +120,7 @@ def _is_of_no_precision(node: fx.Node) -> bool:
 
 
 def _merge_reshapes(node: fx.Node) -> fx.Node | None:
-    """A reshape of a reshape is one; linear layers do not need any, since they act on the last axis."""
+    """A reshape of a reshape is one. Linear layers do not need any, since they act on the last axis."""
     source: Any = node.args[0] if node.args else None
     if node.target is not aten.reshape.default or not isinstance(source, fx.Node):
         return None

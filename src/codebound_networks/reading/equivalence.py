@@ -65,7 +65,7 @@ def require_same(plain: Plain, adapter: Adapter, x: Tensor, name: str, *, tolera
 
 
 def _numbers(adapter: Adapter) -> dict[str, str]:
-    """The numbers in plain attributes of a module and its parts; of lists, how long they are."""
+    """The numbers in plain attributes of a module and its parts. Of lists, how long they are."""
     return {
         f"{path}.{key}".removeprefix("."): repr(len(value) if isinstance(value, list) else value)
         for path, part in adapter.network.named_modules()

@@ -67,7 +67,7 @@ def mark_plain(module: fx.GraphModule) -> fx.GraphModule:
 
 
 def put(root: nn.Module, name: str, part: nn.Module | Tensor) -> None:
-    """Gives a module a part of that name, which may have dots; what is held under it already stays.
+    """Gives a module a part of that name, which may have dots. What is held under it already stays.
 
     A tensor that is no parameter becomes a buffer.
     """
@@ -161,7 +161,7 @@ def _export(adapter: Adapter, x: Tensor, name: str) -> tuple[ExportedProgram, in
 
 
 def _place(error: Exception) -> str:
-    """The line of somebody's code where it failed, in words; empty where none of theirs was running."""
+    """The line of somebody's code where it failed, in words. Empty where none of theirs was running."""
     ours = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
     frames = [
         each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(ours)
@@ -187,7 +187,7 @@ class _Reader:
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def plain(self, notes: Sequence[str], model: nn.Module) -> Plain:
-        """The network; tensors have their first name in the model, and are its own."""
+        """The network. Tensors have their first name in the model, and are its own."""
         signature = self.program.graph_signature
         kinds = [spec.kind for spec in signature.output_specs]
         self.held = {f"network.{name}": held for held in tensors_of(model) for name in held.names}
@@ -271,7 +271,7 @@ class _Reader:
         return self.graph.call_function(target, args, kwargs)
 
     def _inline(self, graph: fx.Graph, known: dict[fx.Node, Any]) -> tuple[Any, ...]:
-        """Adds the operations of a graph to ours; returns what it returns."""
+        """Adds the operations of a graph to ours. Returns what it returns."""
         for node in graph.nodes:
             if node.op == "call_function":
                 known[node] = self._operation(node, known)

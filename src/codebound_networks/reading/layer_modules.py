@@ -78,7 +78,7 @@ class _Layers:
     read: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
 
     def layer_of(self, node: fx.Node) -> str | None:
-        """The name of the layer that an operation applies; None where it is no layer of its own."""
+        """The name of the layer that an operation applies. None where it is no layer of its own."""
         make = _MAKERS.get(node.target)
         names = None if make is None else _tensor_names(node)
         if make is None or names is None or names[0] is None:
@@ -116,7 +116,7 @@ class _Layers:
 
 
 def _tensor_names(node: fx.Node) -> tuple[str | None, ...] | None:
-    """The tensors that an operation reads behind its input; None where one of them is computed."""
+    """The tensors that an operation reads behind its input. None where one of them is computed."""
     found: list[str | None] = []
     for value in node.args[1 : 1 + _MOST_TENSORS.get(node.target, 2)]:
         if isinstance(value, fx.Node) and value.op == "get_attr":

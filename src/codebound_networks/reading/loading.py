@@ -69,7 +69,7 @@ def load_model(
 
 
 def load_file(path: Path) -> ModuleType:
-    """The Python module in a file, imported under the name of the file; this runs its code.
+    """The Python module in a file, imported under the name of the file. This runs its code.
 
     What runs is the text of the file, never a compiled copy that lies beside it.
     """
@@ -88,12 +88,12 @@ def _is_importable(name: str) -> bool:
 
 
 def factory_of(model: str) -> str:
-    """The factory that the name of a model asks for; empty where the zoo has the network."""
+    """The factory that the name of a model asks for. Empty where the zoo has the network."""
     return "" if model.partition(":")[0] in ZOO else model
 
 
 def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> None:
-    """Writes the tensors of a file into ``model``; names and shapes must match and no value may change.
+    """Writes the tensors of a file into ``model``. Names and shapes must match and no value may change.
 
     A tensor is converted to the dtype of the network when that is exact: float16 and bfloat16 widen to
     float32; float64 is refused where rounding to float32 would alter a value, because a claim about

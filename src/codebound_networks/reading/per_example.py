@@ -34,7 +34,7 @@ class _Both:
 
 
 def mixing_step(graph: fx.Graph, tensors: Mapping[str, Tensor], x: Tensor) -> str:
-    """The operation by which a prediction depends on the rest of the batch; empty where there is none.
+    """The operation by which a prediction depends on the rest of the batch. Empty where there is none.
 
     Args:
         graph: Of a plain network.
@@ -54,7 +54,7 @@ def mixing_step(graph: fx.Graph, tensors: Mapping[str, Tensor], x: Tensor) -> st
 
 
 class _Trial:
-    """Runs a graph for a batch and for examples alone, step by step; without chance on what steps make."""
+    """Runs a graph for a batch and for examples alone, step by step. Without chance on what steps make."""
 
     def __init__(self, tensors: Mapping[str, Tensor], random: torch.Generator | None = None) -> None:
         self.tensors = tensors

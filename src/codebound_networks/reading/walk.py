@@ -1,4 +1,4 @@
-"""A network as ordered layer views, the account of all its tensors, and its steps; it is only read."""
+"""A network as ordered layer views, the account of all its tensors, and its steps. It is only read."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -51,7 +51,7 @@ class CoverageRow:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Every tensor of a network exactly once; a tensor shared by modules is listed under its first name."""
+    """Every tensor of a network exactly once. A tensor shared by modules is listed under its first name."""
 
     tensors: tuple[CoverageRow, ...]  # those of the network that is evaluated
     # those of the module that it was read from and that are no part of it
@@ -98,7 +98,7 @@ class Coverage:
 
 
 def coverage_of(model: nn.Module, viewed: Collection[nn.Module]) -> Coverage:
-    """Accounts for all tensors of ``model``; ``viewed`` are the modules with a view that its pass calls.
+    """Accounts for all tensors of ``model``. ``viewed`` are the modules with a view that its pass calls.
 
     Raises:
         ModelError: Some tensor has no values (meta device), or holds NaN or infinity; all are named.
@@ -388,7 +388,7 @@ def _unread(given: nn.Module, read: nn.Module) -> Iterator[CoverageRow]:
 
 
 def trace_steps(network: Network | Traced) -> tuple[tuple[fx.Node, ...], fx.Node]:
-    """The steps of a network's forward pass, and the one that gives its output; refuses what has none."""
+    """The steps of a network's forward pass, and the one that gives its output. Refuses what has none."""
     name = type(network.model).__name__
     if network.graph is None:
         raise ModelError(f"the steps of {name} cannot be found: {network.untraceable}.")
@@ -407,7 +407,7 @@ def trace_steps(network: Network | Traced) -> tuple[tuple[fx.Node, ...], fx.Node
 def observe(
     predictor: nn.Module, x: Tensor, *, names: Collection[str], record: Callable[[str, Tensor, Tensor], None]
 ) -> None:
-    """Runs the network and reports each call of the named layers; the hooks go whatever happens."""
+    """Runs the network and reports each call of the named layers. The hooks go whatever happens."""
     handles = []
     try:
         for name in names:

@@ -92,7 +92,7 @@ _FORMS = "constant | step:every=30,multiply=0.5[,last=240] | cosine[:warmup=5]"
 
 
 def parse_schedule(spec: str) -> Schedule:
-    """Reads a schedule as the command line writes it; ``str(schedule)`` is the inverse.
+    """Reads a schedule as the command line writes it. ``str(schedule)`` is the inverse.
 
     >>> parse_schedule("step:every=30,multiply=0.5")
     Step(every=30, multiply=0.5, last=None)

@@ -270,7 +270,7 @@ def _train_epoch(
     history: Sequence[EpochRow],
     progress: Progress,
 ) -> EpochRow:
-    """Trains the epoch after ``history``; nothing waits for the device before its end."""
+    """Trains the epoch after ``history``. Nothing waits for the device before its end."""
     epoch = len(history)
     started = reported = time.perf_counter()
     plan = Epoch.draw(samples.train, config, epoch=epoch)

@@ -46,7 +46,7 @@ def polish(
     base: Mapping[str, Tensor] | None = None,
     progress: Progress = silent,
 ) -> NDArray[np.int32]:
-    """Integers near the given ones with fewer errors + price x bits; those given, if none are found.
+    """Integers near the given ones with fewer errors + price x bits. Those given, if none are found.
 
     Candidates are ranked by the gradient of a smooth count, and judged by the examples whose decision one
     move can change; every round ends with a count of all. At most ``evaluations`` candidates are tried.
@@ -110,7 +110,7 @@ class _Search:
         return _Point(values, margins, int((margins <= 0.0).sum()), _bits(values), self.price)
 
     def round(self, start: _Point, evaluations: int, report: Callable[[int], None]) -> tuple[_Point, int]:
-        """A better point, counted anew, and the number of candidates tried; ``start`` if none is found."""
+        """A better point, counted anew, and the number of candidates tried. ``start`` if none is found."""
         climb = _Climb(self, start, report)
         dimension = len(start.values)
         order = self.rank_moves(climb)[: round(_SINGLES * dimension)]
@@ -208,6 +208,6 @@ def _bit_changes(values: Tensor) -> NDArray[np.float64]:
 
 
 def _margins(logits: Tensor, labels: Tensor) -> Tensor:
-    """Logit of the label less the largest other; the logits have one row per class."""
+    """Logit of the label less the largest other. The logits have one row per class."""
     own = logits.gather(0, labels[None])
     return (own - logits.scatter(0, labels[None], -torch.inf).amax(0)).squeeze(0)

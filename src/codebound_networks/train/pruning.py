@@ -68,7 +68,7 @@ def prune(
     settings: PruneSettings,
     progress: Progress = silent,
 ) -> dict[str, PrunedTensor]:
-    """Trains some tensors of a network into ``settings.keep`` small integers; the others stay as they are.
+    """Trains some tensors of a network into ``settings.keep`` small integers. The others stay as they are.
 
     Weights are removed in order of saliency ``w^2 E[g^2]``, the loss increase in a diagonal quadratic
     model, on a cubic schedule; from the middle on, the forward pass uses the integers and the gradient goes
@@ -134,7 +134,7 @@ def _shrink_masks(
 
 
 def _straight_through(weight: Tensor, mask: Tensor, levels: int) -> Tensor:
-    """The masked weight; with levels, its quantised value with the gradient of the masked weight."""
+    """The masked weight. With levels, its quantised value with the gradient of the masked weight."""
     kept = weight * mask
     if not levels:
         return kept

@@ -1,4 +1,4 @@
-"""Named random streams derived from one seed; the global generators are never touched."""
+"""Named random streams derived from one seed. The global generators are never touched."""
 
 import hashlib
 
@@ -7,7 +7,7 @@ import torch
 
 
 def stream_seed(seed: int, name: str) -> int:
-    """A 63-bit seed for the stream ``name``; streams of different names are unrelated.
+    """A 63-bit seed for the stream ``name``. Streams of different names are unrelated.
 
     Example:
         >>> stream_seed(0, "batches") == stream_seed(0, "batches")

@@ -141,7 +141,7 @@ def write_rows(folder: Path, rows: NDArray[np.uint64]) -> None:
 
 
 def read_rows(folder: Path) -> NDArray[np.uint64]:
-    """Digests of the inputs that a run has seen; none where the folder does not know."""
+    """Digests of the inputs that a run has seen. None where the folder does not know."""
     with suppress(OSError):
         content = (folder / ROWS).read_bytes()
         return np.unique(np.frombuffer(content[: len(content) // 8 * 8], "<u8").astype(np.uint64))
@@ -184,7 +184,7 @@ def _begin(folder: Path, run: Mapping[str, object]) -> None:
 
 
 def require_same(folder: Path, run: Mapping[str, object]) -> None:
-    """Refuses a run folder that holds another run; one that holds none is as good.
+    """Refuses a run folder that holds another run. One that holds none is as good.
 
     Raises:
         UsageError: It holds another run.
@@ -212,7 +212,7 @@ def epochs_on_disk(folder: Path) -> int:
 def save_checkpoint(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, history: Sequence[EpochRow]
 ) -> None:
-    """Replaces the checkpoint: weights, optimiser state and history; all else follows from the settings."""
+    """Replaces the checkpoint: weights, optimiser state and history. All else follows from the settings."""
     tensors = {f"model.{name}": value for name, value in state_tensors(model).items()}
     for index, values in optimizer.state_dict()["state"].items():
         # SGD without momentum keeps None
@@ -229,7 +229,7 @@ def keep_epoch(folder: Path, model: nn.Module, epoch: int) -> None:
 
 
 def load_epochs(folder: Path) -> dict[int, Path]:
-    """The weights that a run folder holds, by the epoch after which they were kept; the last ones included.
+    """The weights that a run folder holds, by the epoch after which they were kept. The last ones included.
 
     Raises:
         FormatError: The folder holds no run.
@@ -242,7 +242,7 @@ def load_epochs(folder: Path) -> dict[int, Path]:
 
 
 def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[EpochRow]:
-    """Puts the last checkpoint into model and optimiser and returns its history; empty: there is none."""
+    """Puts the last checkpoint into model and optimiser and returns its history. Empty: there is none."""
     path = folder / CHECKPOINT
     if not path.exists():
         return []
@@ -273,7 +273,7 @@ def save_result(folder: Path, result: TrainResult) -> None:
 
 
 def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainResult:
-    """Reads a finished run; ``model`` gets the trained weights and is part of the result."""
+    """Reads a finished run. ``model`` gets the trained weights and is part of the result."""
     install(model, read_weights(folder / WEIGHTS), path=folder / WEIGHTS)
     model.eval()
     record: dict[str, Any] = read_json(folder / RESULT, advice=ADVICE)

@@ -179,5 +179,5 @@ def make_update(
 
 
 def _channels_last(x: Tensor) -> Tensor:
-    """Images in the layout for which GPUs have their fastest convolutions; other inputs as they are."""
+    """Images in the layout for which GPUs have their fastest convolutions. Other inputs as they are."""
     return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x

@@ -50,7 +50,7 @@ OTHER = Kind("other")
 
 
 def fixed_kind(module_type: type[nn.Module]) -> Callable[[Any], Kind]:
-    """The kind of a step of ours; a module that may compute something else is read like any other."""
+    """The kind of a step of ours. A module that may compute something else is read like any other."""
 
     def kind(module: Any) -> Kind:
         changed = any(map(callable, vars(module).values()))

@@ -125,7 +125,7 @@ LAYER_VIEWS: dict[type[nn.Module], type[AbstractLayerView]] = {}
 
 
 def layer_view(module_type: type[nn.Module]) -> Callable[[type[View]], type[View]]:
-    """Registers a view for a module type; subclasses that keep its ``forward`` are covered too."""
+    """Registers a view for a module type. Subclasses that keep its ``forward`` are covered too."""
 
     def register(view: type[View]) -> type[View]:
         LAYER_VIEWS[module_type] = view

@@ -1,4 +1,4 @@
-"""Every tensor a network holds, and new networks from a network and tensors; the original stays as it is."""
+"""Every tensor a network holds, and new networks from a network and tensors. The original stays as it is."""
 
 import copy
 import math

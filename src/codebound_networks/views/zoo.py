@@ -1,4 +1,4 @@
-"""Architectures, built by name; nothing is downloaded, no global state is touched."""
+"""Architectures, built by name. Nothing is downloaded, no global state is touched."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _option(text: str, kind: object) -> Option:
 
 @contextmanager
 def use_seed(seed: int) -> Iterator[None]:
-    """Draws from torch's CPU generator inside come from ``seed``; its state is put back on leaving.
+    """Draws from torch's CPU generator inside come from ``seed``. Its state is put back on leaving.
 
     Layers initialise themselves from the default generator of the device that they are created on, and
     that is the CPU here. ``torch.manual_seed`` would also reset the generators of all accelerators, so
@@ -144,7 +144,7 @@ def use_seed(seed: int) -> Iterator[None]:
 
 
 def _register(*input_shape: int) -> Callable[[Factory], Factory]:
-    """Enters a factory under its own name, with the input it was published for; its keywords are options."""
+    """Enters a factory under its own name, with the input it was published for. Its keywords are options."""
 
     def register(factory: Factory) -> Factory:
         hints = typing.get_type_hints(factory)
@@ -304,7 +304,7 @@ def vgg19(
     dropout: float = 0.5,
     width: int = 64,
 ) -> nn.Module:
-    """VGG-19 with two linear layers of width 512 before the output; dropout before each of the two.
+    """VGG-19 with two linear layers of width 512 before the output. Dropout before each of the two.
 
     ``conv1 ... conv16`` (3x3, padding 1) have 64 x 2, 128 x 2, 256 x 4, 512 x 4, 512 x 4 channels with a
     2x2 max pool after each group; then ``linear17``, ``linear18``, ``linear19``. The numbers are those of

@@ -115,7 +115,7 @@ def patterns_of(x: Inputs) -> Patterns:
 
 
 def read_cells(first: Inputs) -> Cells:
-    """Numbers for the columns of a table, by what the first rows hold; refused above the limit of 7.10."""
+    """Numbers for the columns of a table, by what the first rows hold, refused above the limit of 7.10."""
     size = first.shape[1]
     plain, told, columns = (np.empty(0, np.int64) for _ in range(3))
     patterns = np.empty(0, np.uint64)

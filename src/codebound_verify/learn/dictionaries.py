@@ -27,7 +27,7 @@ class FilterTable:
 
 
 def tables(number: int) -> tuple[FilterTable, ...]:
-    """The tables of a dictionary, in their order; none if there is no dictionary of that number.
+    """The tables of a dictionary, in their order. None if there is no dictionary of that number.
 
     Example:
         >>> [(table.size, table.filters.shape[0]) for table in tables(3)]
@@ -40,7 +40,7 @@ def tables(number: int) -> tuple[FilterTable, ...]:
 
 @lru_cache(maxsize=1)
 def _read() -> dict[int, tuple[FilterTable, ...]]:
-    """All dictionaries; their file is part of this program, and must be the one that the page names."""
+    """All dictionaries. Their file is part of this program, and must be the one that the page names."""
     data = FILE.read_bytes()
     if (found := hashlib.sha256(data).hexdigest()) != SHA256:
         raise Refused(

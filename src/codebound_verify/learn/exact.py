@@ -90,7 +90,7 @@ def patches_of(pictures: Reals, size: int) -> Reals:
 def side_by_side(
     function: Callable[[Given], Result], parts: Iterable[Given], workers: int | None = None
 ) -> Iterator[Result]:
-    """Results of ``function`` for all parts, in order, on so many cores; None: all that torch may use.
+    """Results of ``function`` for all parts, in order, on so many cores (None: all of torch).
 
     Cores that share every small operation wait for each other; on a busy machine that takes many times longer
     than one core alone. So each part has one core, until the last one is done.

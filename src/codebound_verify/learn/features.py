@@ -46,7 +46,7 @@ def _plain_map(rule: Rule, first: Inputs, *, is_cells: bool) -> FeatureMap:
 
 
 def weights_of(number: int, features: FeatureMap, first: Inputs, labels: Integers, dimension: int) -> Doubles:
-    """A weight for every number of a vector, by the number of 7.6; ``labels`` are those of the first rows."""
+    """A weight for every number of a vector, by the number of 7.6. ``labels`` are those of the first rows."""
     step = max(1, TOGETHER // dimension)
 
     def numbers_of(chosen: Integers) -> Iterator[Doubles]:
@@ -59,7 +59,7 @@ def weights_of(number: int, features: FeatureMap, first: Inputs, labels: Integer
 def compute_weights(
     number: int, labels: Integers, numbers_of: Callable[[Integers], Iterable[Doubles]]
 ) -> Doubles:
-    """The weights, from integers of rows, some at a time; their sums and those of squares are exact.
+    """The weights, from integers of rows, some at a time. Their sums and those of squares are exact.
 
     One class is looked at after the other, so that one sum is kept for each number, however many classes are.
     """

@@ -79,7 +79,7 @@ def _spread(filters: Doubles, pool: int) -> Tensor:
 
 
 def _around(planes: Tensor, windows: tuple[int, int], pool: int, side: int) -> Tensor:
-    """The pixels around each window, as rows; zeros lie around a plane."""
+    """The pixels around each window, as rows. Zeros lie around a plane."""
     seen = (
         torch.nn.functional.pad(planes, ((side - pool) // 2,) * 4).unfold(1, side, pool).unfold(2, side, pool)
     )

@@ -119,7 +119,7 @@ class Kernel:
         return found
 
     def fill(self, out: Tensor, supports: Points, points: Points) -> None:
-        """Write the kernel of supports and points to ``out``, (supports, points); to integers, distances."""
+        """Write the kernel of supports and points to ``out``, (supports, points), or distances to integers."""
         for piece in parts(len(supports), PIECE):
             write = self._writer(supports[piece], points)
 
@@ -189,7 +189,7 @@ def values_of(squared: Tensor, squared_scale: float, gamma: float) -> Tensor:
 
 
 def squared_distances(vectors: Vectors) -> Tensor:
-    """Squared distances of vectors of the page from each other; they are exact."""
+    """Squared distances of vectors of the page from each other. They are exact."""
     whole = torch.from_numpy(vectors)
     squares = torch.from_numpy(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     dtype = torch.float32 if squares.max() <= SINGLE else torch.float64

@@ -100,7 +100,7 @@ def copies_of(pictures: Pictures, number: int) -> list[Pictures]:
 
 
 class FeatureMap(ABC):
-    """A map from inputs to vectors, learned from the first rows; ``squared_scale`` is s^2 of 7.7."""
+    """A map from inputs to vectors, learned from the first rows. ``squared_scale`` is s^2 of 7.7."""
 
     squared_scale: float
     weights: Doubles | None = None
@@ -116,7 +116,7 @@ class FeatureMap(ABC):
 
     @abstractmethod
     def raw(self, prepared: Inputs) -> Doubles:
-        """Integers that weights are computed from, and vectors made of; in new memory."""
+        """Integers that weights are computed from, and vectors made of, in new memory."""
 
     def learned_from(self, prepared: Inputs) -> Doubles:
         """The same of all that is learned from where these are: for some maps of mirror images too."""

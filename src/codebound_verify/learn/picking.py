@@ -66,7 +66,7 @@ class Learned:
         return replace(self, data=data, found=None)
 
     def check_weights(self, given: Mapping[str, Doubles]) -> None:
-        """Refuse the tensors of another classifier; constants of its features are not compared.
+        """Refuse the tensors of another classifier. Constants of its features are not compared.
 
         ``examples`` are places in the sample in the order of picking, ``inputs`` what is stored there, and
         ``coefficients`` have the supports copy by copy.
@@ -96,7 +96,7 @@ class Learned:
 
 
 def learn_split(split: Split, data: Data, arranged: Arranged, progress: Progress | None = None) -> Learned:
-    """Learn from the known share; raises :class:`Refused` where a decision is in doubt."""
+    """Learn from the known share. Raises :class:`Refused` where a decision is in doubt."""
     rule, first, classes = split.rule, arranged.known, split.classes
     with full_precision():
         features = feature_map(rule, data, first)
@@ -135,7 +135,7 @@ def learn_split(split: Split, data: Data, arranged: Arranged, progress: Progress
 def carry_out(
     pick_rule: PickRule, data: Data, arranged: Arranged, progress: Progress | None = None
 ) -> Learned:
-    """Pick, and learn at last; raises :class:`Refused` where a decision is in doubt."""
+    """Pick, and learn at last. Raises :class:`Refused` where a decision is in doubt."""
     rule, rows, first, classes = pick_rule.rule, len(data.y), arranged.known, pick_rule.classes
     assert rule.gamma is not None  # a message of picks names it
     kernel = Kernel(feature_map(rule, data, first), copies=rule.copies, gamma=rule.gamma)
@@ -192,7 +192,7 @@ def carry_out(
 def _choose(
     pick_rule: PickRule, data: Data, arranged: Arranged, found: Doubles, is_left: Mask, size: int
 ) -> Integers:
-    """The rows with the smallest scores, if none is in doubt; one without a class is never picked."""
+    """The rows with the smallest scores, if none is in doubt. One without a class is never picked."""
     places = arranged.places
     candidates = places[is_left[places] & (data.y[places] < len(pick_rule.classes))]
     if size > len(candidates):

@@ -94,7 +94,7 @@ def targets_of(labels: Integers, classes: Integers) -> Doubles:
 
 
 class Ridge:
-    """Ridge regression on the supports so far; ``coefficients`` are A, one row a support."""
+    """Ridge regression on the supports so far. ``coefficients`` are A, one row a support."""
 
     def __init__(self, rule: Rule, classes: int, *, picks: bool) -> None:
         assert rule.ridge is not None  # it is chosen before
@@ -130,7 +130,7 @@ class Ridge:
 
 
 def rounding(residual: Doubles, coefficients: Doubles, sizes: Doubles, *, ridge: float, kappa: int) -> float:
-    """Rho, a bound on a score's distance from exact arithmetic; ``sizes`` is K |A|."""
+    """Rho, a bound on a score's distance from exact arithmetic. ``sizes`` is K |A|."""
     absolute = np.abs(coefficients)
     v = 2.0**-52 * (BLOCK + math.ceil(len(absolute) / BLOCK) + 4)
     norms = np.linalg.norm(residual, axis=0) + v * np.linalg.norm(ridge * absolute + sizes, axis=0)
@@ -141,7 +141,7 @@ def rounding(residual: Doubles, coefficients: Doubles, sizes: Doubles, *, ridge:
 def choose_widths(
     rule: Rule, features: FeatureMap, data: Data, first: Integers, *, inputs: Integers, targets: Doubles
 ) -> tuple[float, float]:
-    """gamma and lambda of the smallest score; ``inputs`` has a number for each different input stored."""
+    """gamma and lambda of the smallest score. ``inputs`` has a number for each different input stored."""
     rows = first[:LEFT_OUT_LIMIT]
     vectors = np.concatenate(
         [features.vectors(features.prepare(data.x[rows[part]])) for part in parts(len(rows), TOGETHER)]
@@ -194,7 +194,7 @@ def _score(kernel: Tensor, ridge: float, targets: Tensor, groups: list[Integers]
 
 
 def _groups_of(inputs: Integers) -> Iterator[Integers]:
-    """The places of inputs that are equal; those of inputs that are alone are left out."""
+    """The places of inputs that are equal. Those of inputs that are alone are left out."""
     order = np.argsort(inputs, kind="stable")
     starts = np.flatnonzero(np.diff(inputs[order], prepend=-1))
     return (group for group in np.split(order, starts[1:]) if len(group) > 1)

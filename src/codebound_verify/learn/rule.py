@@ -114,7 +114,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Split:
-    """A rule that learns from the known share; ``classes`` are the labels there."""
+    """A rule that learns from the known share. ``classes`` are the labels there."""
 
     rule: Rule
     classes: Integers
@@ -123,7 +123,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class PickRule:
-    """A rule that picks rows behind the first ones; ``batches`` has their number in every round."""
+    """A rule that picks rows behind the first ones. ``batches`` has their number in every round."""
 
     rule: Rule
     classes: Integers
@@ -133,7 +133,7 @@ class PickRule:
 
 
 def read_split(bits: Bits, form: str, data: Data, arranged: Arranged, header: Header) -> Split:
-    """Read a split (5.4), of which form `0` says nothing; refuse one above the limits of 7.10."""
+    """Read a split (5.4), of which form `0` says nothing. Refuse one above the limits of 7.10."""
     rows, shape = len(arranged.known), data.x.shape[1:]
     if form == "usual split":
         share, rule = usual_share(arranged.units, is_rule=True), _usual(shape, rows)
@@ -154,7 +154,7 @@ def read_split(bits: Bits, form: str, data: Data, arranged: Arranged, header: He
 
 
 def read_picks(bits: Bits, data: Data, arranged: Arranged, header: Header) -> PickRule:
-    """Read a rule that picks (5.5); refuse one above the limits of 7.10."""
+    """Read a rule that picks (5.5). Refuse one above the limits of 7.10."""
     if arranged.clusters is not None:
         raise Refused("Message: rows in clusters are not picked.")
     count = bits.gamma() + 1
@@ -262,7 +262,7 @@ def _read_longer(bits: Bits, batch: int, rounds: int) -> tuple[int, ...]:
 def check_limits(
     rule: Rule, data: Data, known: Integers, *, learned_from: int, classes: int, rounds: int
 ) -> tuple[int, int]:
-    """Refuse a rule that asks for more than 7.10 allows; return its multiplications and bytes, roughly.
+    """Refuse a rule that asks for more than 7.10 allows. Return its multiplications and bytes, roughly.
 
     At the end it learns from so many rows. The kernel of picks has their supports as points, too.
     """
@@ -289,7 +289,7 @@ def require_memory(size: int) -> None:
 
 
 def _dimension_of(features: Features, data: Data, known: Integers) -> int:
-    """Length of a vector; that of cells depends on what the known rows hold."""
+    """Length of a vector. That of cells depends on what the known rows hold."""
     shape = data.x.shape[1:]
     if not isinstance(features, Columns):
         return features.dimension(shape)

@@ -16,7 +16,7 @@ COUNT_LIMIT = 1 << 20  # counts of a context are halved when their sum gets here
 
 
 class Budget:
-    """Limit on the sum of one message's demands; each is noted before it is met."""
+    """Limit on the sum of one message's demands. Each is noted before it is met."""
 
     def __init__(self, limit: int, what: str) -> None:
         self._left = self._limit = limit

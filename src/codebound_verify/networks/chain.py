@@ -116,7 +116,7 @@ def make_chain(entries: Sequence[Sequence[Any]], input_shape: Shape, classes: in
 
 
 def fit(operations: Sequence[Operation], input_shape: Shape, classes: int) -> Chain:
-    """The chain with the shape that each operation sees; refused where one does not fit."""
+    """The chain with the shape that each operation sees, refused where one does not fit."""
     last = operations[-1]
     if last.kind != "linear" or last.out != classes:
         raise Refused(f"Chain: the last operation must be linear with {classes} outputs, one per class.")

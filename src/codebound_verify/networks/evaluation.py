@@ -66,7 +66,7 @@ class Evaluator:
         return labels, is_in_doubt
 
     def _scale(self, x: NDArray[Any]) -> Rounded:
-        """(x / divisor - mean) / std; what is not finite leaves infinite room."""
+        """(x / divisor - mean) / std. What is not finite leaves infinite room."""
         mean, std = self._scaling.constants(self._shape)
         with np.errstate(over="ignore", invalid="ignore"):
             shares = x.astype(np.float64) / self._scaling.divisor

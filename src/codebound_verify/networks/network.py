@@ -186,7 +186,7 @@ def _read_tensors(decoder: Decoder, layout: Layout) -> Making:
 
 
 def _read_subspace(decoder: Decoder, layout: Layout, *, has_base: bool) -> Making:
-    """Tensors that are all made of the same integers (8.8); with a base they have no start."""
+    """Tensors that are all made of the same integers (8.8). With a base they have no start."""
     size = decoder.size("the size d of a subspace", SUBSPACE_LIMIT)
     entries = 1 << decoder.uniform(3)
     decoder.work.spend((START_WORK + entries) * sum(math.prod(shape) for _, shape in layout))

@@ -29,7 +29,7 @@ VIEWS = {1: 2, 2: 5, 3: 1, 4: 5}  # how many views there are of an input, for ea
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation with its sizes; those that its kind does not have are 0."""
+    """One operation with its sizes. Those that its kind does not have are 0."""
 
     kind: str
     out: int = 0
@@ -51,7 +51,7 @@ class Misfit(Exception):  # noqa: N818 - the chain makes a refusal of it
 
 
 class Kind(ABC):
-    """Behaviour of all operations of one kind; ``seen`` is the shape of an operation's input."""
+    """Behaviour of all operations of one kind. ``seen`` is the shape of an operation's input."""
 
     sizes: tuple[str, ...] = ()  # in the order of the message
     has_relu = False  # after it, unless it is the last operation
@@ -303,7 +303,7 @@ class Dictionary(WindowKind):
 
 
 class Views(WindowKind):
-    """Views of the input, each of its shape; the logits of the rest of the chain are averaged over them."""
+    """Views of the input, each of its shape. The logits of the rest of the chain are averaged over them."""
 
     sizes = ("views",)
 

@@ -73,7 +73,7 @@ def carry_over(
 
 
 def original_network(header: Header, network: Network, subject: Mapping[str, NDArray[Any]]) -> Network:
-    """The network f, from its weights and the chain of the header; inputs are scaled as for g (9.1)."""
+    """The network f, from its weights and the chain of the header. Inputs are scaled as for g (9.1)."""
     original = header.original
     assert original is not None  # else nobody asks
     assert original.chain is not None

@@ -67,7 +67,7 @@ class Layer:
     def sums(
         self, x: Rounded, summed: Callable[[Tensor, Tensor], Tensor], *, terms: int, pixels: int = 1
     ) -> Rounded:
-        """Outputs of the layer for x, of so many pixels; ``summed`` has sums of so many products (terms)."""
+        """Outputs of the layer for x, of so many pixels. ``summed`` has sums of so many products (terms)."""
         found = [summed(x.values, part.double()) for part in _parts(self.weight)]
         values = found[0] if len(found) == 1 else torch.cat(found, 1)
         return self.finish(x, values, terms=terms, pixels=pixels)
@@ -121,7 +121,7 @@ def spectral_cost(shape: Sequence[int], frequencies: int) -> int:
 
 
 def _gain(size: float, shape: Sequence[int], frequencies: int, norm: Callable[[], float]) -> float:
-    """The spectral norm where it is cheap; else the size, which is never smaller."""
+    """The spectral norm where it is cheap, else the size, which is never smaller."""
     if spectral_cost(shape, frequencies) > SPECTRAL_LIMIT:
         return size
     try:

@@ -21,7 +21,7 @@ CLOSE = 1e-3  # deviations: nearer constants are statistics
 
 @dataclass(frozen=True)
 class Scaling:
-    """Constants; ``mean`` and ``std`` have one number, or one for each channel."""
+    """Constants. ``mean`` and ``std`` have one number, or one for each channel."""
 
     divisor: float
     mean: tuple[float, ...] = (0.0,)

@@ -297,7 +297,7 @@ class Blocks:
         self._bytes = span[: (bits.count - bits.place) // 8]
 
     def read(self, table: Static, name: str) -> Content:
-        """The elements of the next block; the ledger notes its bits for the tensor of a name."""
+        """The elements of the next block. The ledger notes its bits for the tensor of a name."""
         head, tail = np.split(self._bytes, [STATE_BYTES * table.lanes])
         if head.size < STATE_BYTES * table.lanes:
             raise Refused("Message: it ends inside a block.")

@@ -20,7 +20,7 @@ from ..sample import Data
 
 @dataclass(frozen=True)
 class ClassRow:
-    """Errors on the rows of one class, picks among them, and their limit; None without rows."""
+    """Errors on the rows of one class, picks among them, and their limit. None without rows."""
 
     label: int
     errors: int
@@ -32,7 +32,7 @@ class ClassRow:
 def class_table(
     header: Header, data: Data, arranged: Arranged, scores: Scores, picked: NDArray[np.int64] | None
 ) -> tuple[ClassRow, ...]:
-    """The errors on every class; their limits, at delta over the classes, hold at once (C-17).
+    """The errors on every class. Their limits, at delta over the classes, hold at once (C-17).
 
     There are none of clusters, whose rows are not draws of their own, and none of too many classes.
     """

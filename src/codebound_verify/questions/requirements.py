@@ -40,7 +40,7 @@ def list_unmet(file: Path, verdict: Verdict | LedgerVerdict, options: argparse.N
 
 
 def _missing_signature(file: Path, content: bytes, public_key: Path) -> str:
-    """Reason why the bytes of a file are not signed by a key; empty if they are."""
+    """Reason why the bytes of a file are not signed by a key. Empty if they are."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -93,7 +93,7 @@ def read_given(content: bytes, given: GivenFiles) -> dict[str, Any]:
 
 
 def _count_numbers(content: bytes) -> tuple[int | None, int | None]:
-    """Number of values in the sample and in unlabelled inputs; None of a file that is no certificate."""
+    """Number of values in the sample and in unlabelled inputs. None of a file that is no certificate."""
     try:
         header = read_container(content).header
     except Refused:

@@ -20,7 +20,7 @@ BLANK = " \t\r\n"
 
 
 def read_table(spec: str) -> dict[str, list[str]]:
-    """The columns of a table by name, with the cells as they stand; ``answers.csv:label`` names its file."""
+    """The columns of a table by name, with the cells as they stand. ``answers.csv:label`` names its file."""
     path = Path(spec if Path(spec).exists() or ":" not in spec else spec.rpartition(":")[0])
     if path.suffix == ".npz":
         arrays = load_arrays(path)

@@ -83,7 +83,7 @@ def _cifar(folder: Path, role: str) -> Sample | None:
 
 
 def _read(folder: Path, name: str) -> bytearray | None:
-    """The content of a file, plain or compressed, or None; PyTorch warns of arrays that none may write to."""
+    """The content of a file, plain or compressed, or None. PyTorch warns of arrays that none may write to."""
     plain, packed = folder / name, folder / f"{name}.gz"
     if not (plain.is_file() or packed.is_file()):
         return None

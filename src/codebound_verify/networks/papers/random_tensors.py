@@ -76,7 +76,7 @@ def coded_rows(content: Content, width: int) -> RightFactor:
 
 
 def product(left: NDArray[Any], right: RightFactor, width: int) -> Doubles:
-    """The exact product of two matrices of integers; the right one has so many columns, some taken at a time.
+    """The exact product of two matrices of integers. The right one has so many columns, some taken at a time.
 
     The absolute sum of a row of ``left`` times the limit of ``right`` is at most 2^53.
     """
@@ -181,7 +181,7 @@ def read_mixed(decoder: Decoder, shape: Shape) -> Recipe:
 
 
 def _mixtures(mix: Stream, z: NDArray[Any], k: int, locations: slice) -> Doubles:
-    """w = C^T (C z) for each location; C has ``k`` rows."""
+    """w = C^T (C z) for each location. C has ``k`` rows."""
     b, z = z.size, z.astype(np.float64)
     together = max(1, BLOCK // (k * b))  # whole locations, or else some rows of C of one location
     step = k if together > 1 else max(1, min(k, BLOCK // b))

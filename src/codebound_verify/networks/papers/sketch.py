@@ -31,7 +31,7 @@ BATCH = 1 << 20  # outputs that are drawn at a time
 
 
 def are_independent(cells: Whole) -> bool:
-    """Return True if columns are independent; each is given by the rows of its ones, as many in each.
+    """Return True if columns are independent. Each is given by the rows of its ones, as many in each.
 
     No is also the answer where too many are left to eliminate.
 
