@@ -141,7 +141,7 @@ def columns_of(labels: Array, classes: NDArray[np.int64]) -> NDArray[np.int64]:
 def differences(
     question: Question, values: Array, columns: NDArray[np.int64], classes: NDArray[np.int64]
 ) -> Array:
-    """Difference of each row, which has to be large enough, or minus infinity where the label has no column."""
+    """Difference of each row, which has to be large enough; minus infinity without a column."""
     found = LOSSES[question.kind].differences(question, values, np.maximum(columns, 0), classes)
     return np.where(columns >= 0, found, -np.inf)
 

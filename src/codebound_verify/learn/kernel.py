@@ -119,7 +119,7 @@ class Kernel:
         return found
 
     def fill(self, out: Tensor, supports: Points, points: Points) -> None:
-        """Write the kernel of supports and points to ``out``, (supports, points), or distances to integers."""
+        """Write the kernel to ``out``, (supports, points), or distances to integers."""
         for piece in parts(len(supports), PIECE):
             write = self._writer(supports[piece], points)
 
