@@ -20,7 +20,6 @@ _UNLABELLED = "Inputs that a --certificate about the network was made with, writ
 _CERTIFY = "Make a quick certificate where no --certificate is given."
 _OVER = "Along a training: RUN is a folder of train --keep-epochs. An interrupted one goes on."
 _LIKE_FOR_LIKE = "Divide the bars of figures by n and take the root, as in the other bounds."
-_WHOLE = "A row for every bound that is infinite, in place of a line with the reason."
 _EXAMPLES = """Examples for cushions and Jacobians, drawn at random, and at most 50 for smoothness; margins
 are those of all."""
 _GUHA, _SLACK = "Guha's theorems", "of all layers (default: four times their number)."
@@ -44,7 +43,6 @@ def command(
         tuple[str, Path] | None, typer.Option(metavar="epochs RUN", help=_OVER, rich_help_panel=_WHAT)
     ] = None,
     like_for_like: Annotated[bool, option(_LIKE_FOR_LIKE, _WHAT, "--like-for-like")] = False,
-    whole: Annotated[bool, option(_WHOLE, _WHAT, "--all")] = False,
     margin_share: Annotated[float, option(own.MARGIN_SHARE, _WHAT)] = 0.05,
     examples: Annotated[int, option(_EXAMPLES, _WHAT)] = 1000,
     initial: own.Initial = None,
@@ -75,7 +73,7 @@ def command(
     with start_engine(engine, workers, address) as measurers:
         if over is None:
             record = verb.compare_from_options(options, out=out, engine=measurers, listener=hear)
-            tables = (compare_table(record, whole=whole), without_number(record, whole=whole))
+            tables = (compare_table(record), without_number(record))
             shown = [table for table in tables if table is not None]
             emit(record, output, [*shown, *record["notes"]], rows=record["rows"])
             if out is not None:

@@ -100,20 +100,13 @@ def _tables(record: dict[str, Any]) -> Iterator[Table]:
 
 
 def _explain(record: dict[str, Any]) -> None:
-    layers, moved = record["layers"], record["deviation"]
     for sentence in record["notes"]:
         note(sentence)
     note("Options: " + " ".join(f"--set {name}={value}" for name, value in record["options"].items()))
-    if moved is not None and moved["reason"]:
-        note(f"A bound is missing: {moved['reason']}")
-    for sentence in dict.fromkeys(layer["predicted_by"] for layer in layers if layer["predicted_by"]):
-        note(f"About the predicted error: {sentence}.")
     note(f"Sparse bytes are those of {record['sparse_format']}; no layer is stored that way here.")
     note(f"Written to {record['out']}: compressed.safetensors (dense), message.bin and message.json (code).")
-    if not layers:
+    if not record["layers"]:
         note("No layer was compressed; the table says why.")
-    elif record["method"] == "conv":
-        note("compressed.safetensors has filters for every location, so it is larger than the original.")
     is_smaller = record["coded_bytes"] < record["dense_bytes"]
     note(
         f"The message is {'what got smaller' if is_smaller else 'no smaller than the original'}. "

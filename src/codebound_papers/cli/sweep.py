@@ -119,27 +119,20 @@ def _figure(table: Table) -> str:
     """Error rates and bounds of all jobs of a name, in their order; nothing for a single job."""
     from codebound_papers.report.figures import Figure, Plot, Series
 
-    names = [name for name in table.rows[0] if str(table.rows[0][name]).endswith(" %")]
+    places = range(1, len(table.rows) + 1)
     series = []
-    for name in names:
-        shown = [
-            (at, str(row[name])) for at, row in enumerate(table.rows, 1) if str(row[name]).endswith(" %")
-        ]
-        values = [float(text.removesuffix(" %")) for _, text in shown]
-        series.append(Series(heading(name), [at for at, _ in shown], values, "points"))
-    numbers = range(1, len(table.rows) + 1)
-    ticks = tuple(numbers) if len(numbers) <= 20 else ()
-    plot = Plot("", "job", "per cent", series, x_ticks=ticks, headroom=0.3)
-    return Figure([plot]).inline() if names and len(table.rows) > 1 else ""
+    for name in table.rows[0]:
+        values = [str(row[name]).removesuffix(" %") for row in table.rows if str(row[name]).endswith(" %")]
+        if len(values) == len(places) > 1:
+            series.append(Series(heading(name), list(places), list(map(float, values)), "points"))
+    ticks = tuple(places) if len(places) <= 20 else ()
+    return (
+        Figure([Plot("", "job", "per cent", series, x_ticks=ticks, headroom=0.3)]).inline() if series else ""
+    )
 
 
 def heading(name: str) -> str:
-    """The name of a column for people.
-
-    Example:
-        >>> heading("result.holdout"), heading("train_error")
-        ('hold-out bound', 'train error')
-    """
+    """The name of a column for people."""
     plain = name.removeprefix("result.").replace("_", " ")
     return {"holdout": "hold-out bound", "code bits": "bits of message"}.get(plain, plain)
 

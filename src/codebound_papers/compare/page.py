@@ -23,8 +23,8 @@ GROUPS = {
 _PLOTTED = 4  # curves of bounds in one plot: as many as there are colours
 
 
-def compare_table(record: Record, *, whole: bool = False) -> Table:
-    """The rows that have a number, in plain columns; with ``whole`` also those that are infinite."""
+def compare_table(record: Record) -> Table:
+    """The rows that have a number, in plain columns."""
     rows = [
         {
             "bound": row["name"],
@@ -35,7 +35,7 @@ def compare_table(record: Record, *, whole: bool = False) -> Table:
             "conditions": row["conditions"] or NONE,
         }
         for row in record["rows"]
-        if applies(row) and (whole or not is_infinite(row))
+        if applies(row) and not is_infinite(row)
     ]
     legend = {
         "value": "an error rate in per cent; without a per cent sign a capacity, as its figure plots it.",
@@ -53,11 +53,11 @@ def _kind(row: Record) -> str:
     return f"{GROUPS[row['kind']]}{no}{', vacuous' if row['vacuous'] else ''}"
 
 
-def without_number(record: Record, *, whole: bool = False) -> Table | None:
-    """List the bounds without a number, by reason; ``whole``: without infinite ones, which have rows."""
+def without_number(record: Record) -> Table | None:
+    """List the bounds without a number, by reason."""
     grouped: dict[str, list[str]] = {}
     for row in record["rows"]:
-        if not applies(row) or (is_infinite(row) and not whole):
+        if not applies(row) or is_infinite(row):
             grouped.setdefault(_reason(row, record), []).append(row["name"])
     rows = [{"why": why, "count": len(names), "bounds": "; ".join(names)} for why, names in grouped.items()]
     return Table("Without a number here", rows) if rows else None

@@ -90,15 +90,6 @@ def test_a_smallest_margin_is_another_reason():
     assert "They take the smallest margin of the sample" in without_number(record() | facts).rows[0]["why"]
 
 
-def test_infinite_rows_are_listed_where_all_are_asked_for():
-    values = {line["bound"]: line["value"] for line in compare_table(record(), whole=True).rows}
-    assert values["endless"] == "infinite"
-    assert "endless" not in [line["bound"] for line in compare_table(record()).rows]
-    assert [line["bounds"] for line in without_number(record(), whole=True).rows] == [
-        "no chain 1; no chain 2"
-    ]
-
-
 @pytest.mark.parametrize(("value", "log10", "text"), [(0.5, -0.3, "0.5"), (None, 9.0, "10^9.0")])
 def test_values_are_shown_as_numbers_or_powers(value, log10, text):
     assert format_value(value, log10) == text
