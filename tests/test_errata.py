@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 IDS = tuple(f"{paper}-E{i}" for paper, last in (("G", 30), ("A", 28), ("S", 26)) for i in range(1, last + 1))
-FIELDS = ("Where", "Printed", "True", "Severity", "Matters", "codebound", "Demonstration")
+FIELDS = ("Printed", "True", "Severity", "codebound", "Demonstration")
 SEVERITIES = {
     "invalid statement",
     "wrong probability or constant",
@@ -28,7 +28,7 @@ def entries() -> list[tuple[str, list[tuple[str, str]]]]:
     """ID and fields of every entry, in the order of the page."""
     _, *sections = re.split(r"^### ", (ROOT / "docs/errata.md").read_text(), flags=re.MULTILINE)
     return [
-        (section.split(":", 1)[0], re.findall(r"^- \*\*(.+?):\*\* (.+)$", section, flags=re.MULTILINE))
+        (section.split(":", 1)[0], re.findall(r"^- \*\*(\w+):?\*\*:? (.+)$", section, flags=re.MULTILINE))
         for section in sections
     ]
 
@@ -60,7 +60,8 @@ def test_every_erratum_is_listed_once_and_in_order():
 @each_entry
 def test_every_entry_has_its_fields(ref):
     assert tuple(name for name, _ in dict(entries())[ref]) == FIELDS
-    assert set(ENTRIES[ref]["Severity"].split("; ")) <= SEVERITIES
+    assert re.match(r"\(.+\): .", ENTRIES[ref]["Printed"])  # where it stands, and what
+    assert set(ENTRIES[ref]["Severity"].split(".")[0].split("; ")) <= SEVERITIES
 
 
 @each_entry
