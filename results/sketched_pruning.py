@@ -390,9 +390,9 @@ def certified(cells: dict[str, Any]) -> str:
     """The certificate in a sentence."""
     row = cells["cells"]["mnist"]["value"]
     sides = [f"{m1} x {m2} ({row['nonzeros'][name]} non-zeros)" for name, (m1, m2) in row["sketches"].items()]
-    return f"""At the shares above a certificate is vacuous: the sketches of 784-784x4-10 at 5 % have 13 bits for
-        each example. A network that is small enough, 784-50-10 without biases, pruned by `balanced` to seven
-        values and then nothing but the sketches {" and ".join(sides)}, has {row["errors"]:,} errors on
+    return f"""At the shares above a certificate is vacuous: the sketches of 784-784x4-10 at 5 % have 13 bits
+        for each example. A network that is small enough, 784-50-10 without biases, pruned by `balanced` to
+        seven values and then nothing but the sketches {" and ".join(sides)}, has {row["errors"]:,} errors on
         {row["n"]:,} examples, {100 * row["test_error"]:.1f} % of the test images, and {row["code_bits"]:,}
         bits. The certificate (C-2, K-SK, delta = 0.05) says at most **{100 * row["bound"]:.1f} %**, and the
         second program proves both sketches again. The plain code of the same network has

@@ -13,22 +13,27 @@ from codebound.cli.options import RUN, option
 from codebound.report.templates import Table
 from codebound.run.files import read_json
 from codebound.run.progress import progress_bar
-from codebound_papers.reproduce import help_texts
 
-_OUT = f"{help_texts.OUT} (default:\nruns/reproduce/ITEM-quick-SEED, with -epochsN)."
+_ITEM = "list, or an item such as S-Fig2."
+_FULL = "The paper's settings, or a run that takes minutes."
+_EPOCHS = "Train for at most so many epochs; printed as a deviation."
+_OUT = """Folder for the results; an interrupted run continues in it (default:
+runs/reproduce/ITEM-quick-SEED, with -epochsN)."""
+_MODELS = "Folder with pretrained networks as safetensors."
+_DEADLINE = "Begin no part after so many seconds: 0 shows what is finished, and says what is not."
 
 _LEGEND = "\nThe verdicts are those of the largest run that came with codebound; --format json has costs."
 
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="list|ITEM", help=f"list, or {help_texts.ITEM}.")],
-    full: Annotated[bool, option(help_texts.FULL, None, "--full/--quick")] = False,
-    epochs: Annotated[int | None, option(help_texts.EPOCHS)] = None,
+    what: Annotated[str, typer.Argument(metavar="list|ITEM", help=_ITEM)],
+    full: Annotated[bool, option(_FULL, None, "--full/--quick")] = False,
+    epochs: Annotated[int | None, option(_EPOCHS)] = None,
     out: Annotated[Path | None, option(_OUT, RUN)] = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
-    models: Annotated[Path | None, typer.Option(help=help_texts.MODELS, envvar="CODEBOUND_MODELS")] = None,
-    deadline: Annotated[float, typer.Option(help=help_texts.DEADLINE, show_default="none")] = float("inf"),
+    models: Annotated[Path | None, typer.Option(help=_MODELS, envvar="CODEBOUND_MODELS")] = None,
+    deadline: Annotated[float, typer.Option(help=_DEADLINE, show_default="none")] = float("inf"),
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
 ) -> None:

@@ -11,7 +11,6 @@ import importlib
 import inspect
 import math
 import pkgutil
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,32 +78,24 @@ class Item:
     about: str
     run: Run  # makes it
     lacks: Lacks  # what cannot be had on this machine, with the reason; such rows say "not run"
-    trains: bool = False  # whether other items find the networks that it trains: of several it comes first
 
     @property
     def stem(self) -> str:
         """Its name in file names."""
         return self.id.replace(":", "-")
 
-    @property
-    def family(self) -> str:
-        """Letter of the paper, with which the name begins."""
-        return re.split("[-:]", self.id)[0]
-
 
 PAPERS = ("arora18", "guha23", "shin21")
 ITEMS: dict[str, Item] = {}
 
 
-def item(
-    id: str, *, quick: str, full: str, of: str = "", lacks: Lacks | None = None, trains: bool = False
-) -> Callable[[Run], Run]:
+def item(id: str, *, quick: str, full: str, of: str = "", lacks: Lacks | None = None) -> Callable[[Run], Run]:
     """Registers an item; the docstring is its title, and what it is about. ``of``: whose networks it has."""
 
     def register(function: Run) -> Run:
         title, _, about = (inspect.getdoc(function) or "").partition("\n\n")
         short, long = (f"{cost}; {of}" if of else cost for cost in (quick, full))
-        ITEMS[id] = Item(id, title, short, long, about, function, lacks or (lambda _: ()), trains)
+        ITEMS[id] = Item(id, title, short, long, about, function, lacks or (lambda _: ()))
         return function
 
     return register

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,21 +34,6 @@ def find_item(id: str) -> Item:
     return list_items()[id]
 
 
-def find_items(names: Sequence[str]) -> list[Item]:
-    """Items by name, by family (``G`` is all whose name begins with G-), or ``all``; what trains comes first.
-
-    >>> [item.id for item in find_items(["S", "A-FigA1", "A-Fig1"])]
-    ['A-Fig1', 'S-Tab1', 'A-FigA1', 'S-Fig1', 'S-Fig2', 'S-Fig3', 'S-Pow:layers', 'S-5.3:synthetic']
-    """
-    families = {item.family for item in list_items().values()}
-    for name in names:
-        if name != "all" and name not in families:
-            find_item(name)
-    wanted = {name for name in names if name != "all"}
-    chosen = [item for id, item in list_items().items() if "all" in names or {id, item.family} & wanted]
-    return sorted(chosen, key=lambda item: not item.trains)
-
-
 def models_folder(given: Path | None = None) -> Path | None:
     """The folder with pretrained networks: the given one, else that of the environment variable."""
     named = os.environ.get(MODELS)
@@ -58,12 +43,10 @@ def models_folder(given: Path | None = None) -> Path | None:
     return folder
 
 
-def compute(id: str, folder: Path, settings: Settings) -> tuple[Reproduction, Journal]:
+def _compute(id: str, folder: Path, settings: Settings) -> tuple[Reproduction, Journal]:
     """Return the result of an item, and the journal of its parts, which an interrupted run may have begun.
 
-    It needs PyTorch, numpy and safetensors only; `reproduce` in the same folder then writes results and
-    figures, on any machine. The cells of the settings become those of the folder. ``OutOfTimeError`` says
-    that the deadline has passed before a part that the item cannot do without.
+    ``OutOfTimeError`` says that the deadline has passed before a part that the item cannot do without.
     """
     from codebound import __version__
     from codebound.run.device import resolve_device
@@ -88,7 +71,7 @@ def compute(id: str, folder: Path, settings: Settings) -> tuple[Reproduction, Jo
 
 def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
     """Runs an item, or the rest of it, and writes what it found; after the deadline, the finished rows."""
-    entry, (found, cells) = find_item(id), compute(id, folder, settings)
+    entry, (found, cells) = find_item(id), _compute(id, folder, settings)
     machines = cells.machines()
     size, seed, epochs = settings.size, settings.seed, settings.epochs
     options = f"{id} --{size} --seed {seed}" + ("" if epochs is None else f" --epochs {epochs}")
@@ -100,7 +83,6 @@ def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
         "title": entry.title,
         "about": entry.about,
         "command": f"codebound reproduce {options}",
-        "parts_command": f"python -m codebound_papers.reproduce {options} --out DIR",
         "size": size,
         "seed": seed,
         "epochs": epochs,

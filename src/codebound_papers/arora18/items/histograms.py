@@ -24,7 +24,7 @@ _alexnet_item = partial(
 )
 
 
-@nets.vgg19_item("A-Fig1", trains=True)
+@nets.vgg19_item("A-Fig1")
 def arora_figure1(settings: Settings) -> Reproduction:
     """Noise stability of layer 13 of VGG-19, trained and random (Arora et al. 2018, figure 1)
 
@@ -191,7 +191,7 @@ def _random_sentences(groups: Sequence[Mapping[str, Row]], settings: Settings) -
         the layers from {_HIGHER} on. Medians are {" and ".join(told)} those of the random network."""
 
 
-@_alexnet_item("A-Fig2L", trains=True)
+@_alexnet_item("A-Fig2L")
 def arora_figure2_left(settings: Settings) -> Reproduction:
     """Layer 5 of AlexNet, true and corrupted labels (Arora et al. 2018, figure 2, left)
 

@@ -41,7 +41,7 @@ _NORMS = (
 )
 
 
-@item("G-Tab1", quick="3 minutes on one core", full="an hour on a GPU", trains=True)
+@item("G-Tab1", quick="3 minutes on one core", full="an hour on a GPU")
 def guha_table1(settings: Settings) -> Reproduction:
     """Bounds for networks of several widths on MNIST (Guha et al. 2023, table 1)
 
@@ -63,7 +63,7 @@ def guha_table1(settings: Settings) -> Reproduction:
     )
 
 
-@item("G-Tab2", quick="a minute on one core", full="half an hour on a GPU", trains=True)
+@item("G-Tab2", quick="a minute on one core", full="half an hour on a GPU")
 def guha_table2(settings: Settings) -> Reproduction:
     """Bounds for a network on CIFAR-10 (Guha et al. 2023, table 2)
 

@@ -46,7 +46,7 @@ def _obstacle(subject: networks.NamedNetwork, settings: Settings) -> str:
 _FULL = "half an hour on one core, minutes on a GPU"
 
 
-@item("S-Tab1", quick="5 minutes on one core", full=_FULL, lacks=_lacks, trains=True)
+@item("S-Tab1", quick="5 minutes on one core", full=_FULL, lacks=_lacks)
 def shin_table1(settings: Settings) -> Reproduction:
     """Accuracy with the small weights of the last layer drawn anew (Shin 2021, table 1)
 
