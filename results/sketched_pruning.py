@@ -273,21 +273,22 @@ def certificate() -> dict[str, Any]:
         density=480 / (784 * 50), taper=1.0, output_density=8 / 50, row_cap=1.2, levels=7, learning_rate=1e-2
     )
     found = options.run(Job(network=about.network, sample=about.sample.on("cpu")))
-    sketches = {}
-    for layer in found.layers:
-        grid = integers(layer.code)
-        sketches[layer.name] = find_sketch(grid.levels, step=grid.step, degree=4)[0].code
-        say(layer.name, str(np.count_nonzero(grid.levels)), str(sketches[layer.name]))
+    grids = {layer.name: integers(layer.code) for layer in found.layers}
+    tries = {name: find_sketch(grid.levels, step=grid.step, degree=4)[0] for name, grid in grids.items()}
+    sketches = {name: attempt.code for name, attempt in tries.items() if attempt.code is not None}
     issued = about.certify(sketches)
+    plain = about.certify({layer.name: layer.code for layer in found.layers})
+    if isinstance(issued, str) or isinstance(plain, str) or len(sketches) < len(tries):
+        raise SystemExit(f"No certificate of sketches: {issued}")
     return {
         "bound": issued.claim.bound,
         "errors": issued.limit.errors,
         "test_error": about.errors(found.module())[1],
         "n": issued.limit.n,
         "code_bits": issued.message.bits,
-        "plain_bits": about.certify({layer.name: layer.code for layer in found.layers}).message.bits,
+        "plain_bits": plain.message.bits,
         "sketches": {name: code.inner.shape for name, code in sketches.items()},
-        "nonzeros": {name: int(np.count_nonzero(code.matrix)) for name, code in sketches.items()},
+        "nonzeros": {name: int(np.count_nonzero(grid.levels)) for name, grid in grids.items()},
     }
 
 

@@ -112,8 +112,9 @@ def _explain(record: dict[str, Any]) -> None:
         f"The message is {'what got smaller' if is_smaller else 'no smaller than the original'}. "
         "Nothing runs faster: no speed-up is claimed."
     )
-    if record["faithful"] is not None:
-        note(record["faithful"]["says"])
+    from codebound_papers.compress.compression_summary import UNKNOWN_FAITH
+
+    note((record["faithful"] or {"says": UNKNOWN_FAITH})["says"])
 
 
 def _layers(record: dict[str, Any]) -> Table:

@@ -141,6 +141,9 @@ def summarise(
     return replace(summary, accuracy_before=before, accuracy_after=after, deviation=moved)
 
 
+UNKNOWN_FAITH = "How often g answers unlike f is not known: codebound holdout faithful needs fresh inputs."
+
+
 def faithfulness(
     f: nn.Module, g: nn.Module, fresh: Sample | None, *, sample: Sample | None, delta: float = 0.05
 ) -> dict[str, Any] | None:
@@ -151,9 +154,9 @@ def faithfulness(
     differ = int((~find_agreements(f, g, fresh.on("cpu"))).sum())
     limit = holdout(HoldoutFacts(errors=differ, n=fresh.n, delta=delta)).value
     says = (
-        f"On {fresh.n:,} test inputs, which took no part in making g of f, g answers unlike f on {differ:,}: "
-        f"on new inputs on at most {percent(limit)} (probability {100.0 - 100.0 * delta:.12g} %), if f was "
-        "not trained on them."
+        f"g answers unlike f on at most {percent(limit)} of new inputs, and errs on at most so many more "
+        f"({differ:,} of {fresh.n:,} test inputs unlike; delta {delta:g}; no labels needed), if none of them "
+        "was used for either. `codebound holdout faithful` has the second program check it."
     )
     return {"differ": differ, "n": fresh.n, "limit": limit, "delta": delta, "says": says}
 

@@ -214,13 +214,12 @@ def _gradients(
     module: nn.Module, layers: list[str], sample: DeviceData, outputs: Tensor
 ) -> dict[str, Tensor]:
     """Gradients of the loss on the first examples by all weights of some layers, by name."""
-    weights = {name: module.get_parameter(compressors.weight_name(name)) for name in layers}
-    copies = {name: weight.detach().clone().requires_grad_() for name, weight in weights.items()}
-    tensors = {compressors.weight_name(name): value for name, value in copies.items()}
+    names = map(compressors.weight_name, layers)
+    tensors = {name: module.get_parameter(name).detach().requires_grad_() for name in names}
     x, _ = next(sample.chunks(_CHUNK))
     found = functional_call(module, tensors, (x,))
     loss = functional.cross_entropy(found, outputs[: len(x)].softmax(1))
-    return dict(zip(copies, torch.autograd.grad(loss, [*copies.values()]), strict=True))
+    return dict(zip(layers, torch.autograd.grad(loss, [*tensors.values()]), strict=True))
 
 
 def _train(

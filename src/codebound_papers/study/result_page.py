@@ -17,7 +17,7 @@ from codebound.run.files import finite, make_folder, write_json, write_text
 from codebound.run.tensor_files import save_weights, state_tensors
 from codebound_papers.compare.page import condition_rows, format_value, plain
 from codebound_papers.compare.rows import decimal_log, rate_text
-from codebound_papers.compress.compression_summary import faithfulness
+from codebound_papers.compress.compression_summary import UNKNOWN_FAITH, faithfulness
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, Series
 from codebound_papers.report.measures import Drawing
 from codebound_papers.study.subjects import Subject
@@ -120,8 +120,8 @@ class StudyResult:
             main.append(Table(f"Conditions of {first.name}", condition_rows(first.record())))
         parts = "\n".join(["The parts:", *(f"  {command}" for command in self.commands)])
         shown = [table for table in self.tables if table.rows]
-        ends = [] if self.faithful is None else [self.faithful["says"]]
-        return [*heads, "", *shown, self._published, *main, self._true, *self.notes, parts, *ends]
+        end = UNKNOWN_FAITH if self.faithful is None else self.faithful["says"]
+        return [*heads, "", *shown, self._published, *main, self._true, *self.notes, parts, end]
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)

@@ -72,7 +72,7 @@ def test_the_last_line_bounds_how_often_g_answers_unlike_f(about, found):
     for test_set in (None, about.sample):  # none, and copies of the sample
         blind = replace(found, about=replace(about, test_set=test_set))
         assert blind.record()["faithful"] is None
-        assert "unlike" not in str(blind.screen()[-1])
+        assert "is not known" in str(blind.screen()[-1])
 
 
 def test_commands_name_the_folder(found):
