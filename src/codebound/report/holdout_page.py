@@ -240,6 +240,8 @@ def _gain(result: Mapping[str, Any]) -> str:
     """The cell of a group in a comparison."""
     if result["limit"] is None:
         return "not worse" if result["shown"] else "not shown"
+    if result["shown"] and not result["limit"]:
+        return "better"
     return f"at least {percent_down(result['limit'])}"
 
 
