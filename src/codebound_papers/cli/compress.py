@@ -103,6 +103,8 @@ def _explain(record: dict[str, Any]) -> None:
     for sentence in record["notes"]:
         note(sentence)
     note("Options: " + " ".join(f"--set {name}={value}" for name, value in record["options"].items()))
+    for sentence in dict.fromkeys(each["predicted_by"] for each in record["layers"] if each["predicted_by"]):
+        note(f"About the predicted error: {sentence}.")
     note(f"Sparse bytes are those of {record['sparse_format']}; no layer is stored that way here.")
     note(f"Written to {record['out']}: compressed.safetensors (dense), message.bin and message.json (code).")
     if not record["layers"]:
