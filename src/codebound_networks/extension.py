@@ -35,10 +35,7 @@ METHODS = {
     ),
 }
 
-LEARNERS = {  # of many pictures, by effort
-    "standard": "codebound_networks.train.pictures:train_small_network",
-    "max": "codebound_networks.train.pictures:train_larger_network",
-}
+LEARNERS = {"pictures": "codebound_networks.train.pictures:train_network"}
 
 READERS = {
     "pictures": "codebound_networks.train.pictures:load_network",

@@ -50,8 +50,8 @@ def propose_scores(search: Search) -> None:
     task = search.task
     if task.is_about_f:
         raise UnsuitedError("a table of scores says nothing about f, which is a network.")
-    if not task.tables or (search.effort == "max" and task.tables[-1].by == _networks().get("standard")):
-        task.tables += (learn_table(search),)
+    if not task.tables:
+        task.tables = (learn_table(search),)
     for place, table in enumerate(task.tables, start=1):
         search.offer(table_outcome(TableChoice(place), table, task.sample))
         _propose_biases(search, place, table)
@@ -62,7 +62,7 @@ def learn_table(search: Search) -> ScoreTable:
 
     Learners are compared by cross-validation inside a half of the sample; a larger share is taken where it
     promises nearly as small a bound. Pictures have the kernel, too, by errors on rows that are left out; many
-    pictures have a network without a comparison.
+    pictures have a network, without a comparison.
 
     Raises:
         UnsuitedError: There is no time for one, or none suits.
@@ -70,9 +70,10 @@ def learn_table(search: Search) -> ScoreTable:
     task, arranged = search.task, search.task.arranged
     if not search.is_asked and search.effort == "quick" and search.best is not None:
         raise UnsuitedError("learners are compared with more effort than quick.")
-    network = _networks().get(search.effort)
-    if network and is_picture(arranged.sample.input_shape) and arranged.units >= _MANY_PICTURES:
-        return _train_network(network, arranged, _usual_share(search), search.device, search.progress)
+    if (home := _networks().get("pictures")) and _has_many_pictures(arranged):
+        if not search.is_asked and search.effort != "max":
+            raise UnsuitedError("of so many pictures a network learns, for minutes: give the effort max.")
+        return _train_network(home, arranged, _usual_share(search), search.device, search.progress)
     half = max(arranged.units // 2, task.made_of)
     compared = Comparison(arranged, half, search.effort, search.progress)
     kernel = _choose_kernel(search, compared)
@@ -115,8 +116,12 @@ def fit_again(certificate: Certificate, sample: Sample) -> ScoreTable:
 
 
 def _networks() -> Mapping[str, str]:
-    """Training functions of an extension for many pictures, by effort."""
+    """Training functions of an extension, by the kind of inputs."""
     return find_extensions()["LEARNERS"]
+
+
+def _has_many_pictures(arranged: Arranged) -> bool:
+    return is_picture(arranged.sample.input_shape) and arranged.units >= _MANY_PICTURES
 
 
 def _train_network(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from codebound.sample.dataset import Sample
 
+_FILTERS, _EPOCHS = 32, 24
 _HALVINGS = 3  # of height and width
 _SHIFTED = 24  # pixels of a side that shifts by four leave recognisable
 _DROPPED = 0.3  # of what the last layer reads
@@ -36,18 +37,21 @@ class PictureNetwork(nn.Sequential):
         return outputs
 
 
-def train_small_network(
+def train_network(
     sample: Sample, *, device: torch.device | str = "cpu", progress: Progress = silent
 ) -> nn.Module:
-    """Train 16, 32 and 64 filters for 8 epochs: a minute of a core for 45,000 small pictures."""
-    return _train(sample, width=16, epochs=8, device=device, progress=progress)
-
-
-def train_larger_network(
-    sample: Sample, *, device: torch.device | str = "cpu", progress: Progress = silent
-) -> nn.Module:
-    """Train 32, 64 and 128 filters for 24 epochs, which takes about ten times as long."""
-    return _train(sample, width=32, epochs=24, device=device, progress=progress)
+    """Train 32, 64 and 128 filters: many minutes of a core for 45,000 small pictures."""
+    with use_seed(0):
+        network = _make(sample.input_shape, width=_FILTERS, classes=sample.classes)
+    config = TrainConfig(
+        learning_rate=4e-3,
+        weight_decay=1e-5,
+        schedule=Cosine(warmup=_EPOCHS / 4),
+        epochs=_EPOCHS,
+        augment="crop" if min(sample.input_shape[1:]) >= _SHIFTED else "none",
+    )
+    stored = replace(sample, scaling=Scaling())
+    return fit(network, stored, config, device=device, progress=progress).model.cpu().eval()
 
 
 def load_network(tensors: Mapping[str, Tensor], input_shape: tuple[int, ...]) -> nn.Module:
@@ -72,19 +76,3 @@ def _make(shape: tuple[int, ...], *, width: int, classes: int) -> nn.Module:
         channels, height, across = filters, -(-height // 2), -(-across // 2)
     layers += [nn.Flatten(), nn.Dropout(_DROPPED), nn.Linear(channels * height * across, classes)]
     return PictureNetwork(*layers)
-
-
-def _train(
-    sample: Sample, *, width: int, epochs: int, device: torch.device | str, progress: Progress
-) -> nn.Module:
-    with use_seed(0):
-        network = _make(sample.input_shape, width=width, classes=sample.classes)
-    config = TrainConfig(
-        learning_rate=4e-3,
-        weight_decay=1e-5,
-        schedule=Cosine(warmup=epochs / 4),
-        epochs=epochs,
-        augment="crop" if min(sample.input_shape[1:]) >= _SHIFTED else "none",
-    )
-    stored = replace(sample, scaling=Scaling())
-    return fit(network, stored, config, device=device, progress=progress).model.cpu().eval()

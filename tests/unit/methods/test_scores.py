@@ -165,7 +165,7 @@ def train_nearest_mean(sample, *, device, progress):
 def test_many_pictures_have_the_network_of_an_extension(monkeypatch):
     digits = load_sample("digits").select(range(600), role="train")
     monkeypatch.setattr(scores, "_MANY_PICTURES", 500)
-    monkeypatch.setattr(scores, "_networks", lambda: dict.fromkeys(("standard", "max"), "a:trainer"))
+    monkeypatch.setattr(scores, "_networks", lambda: {"pictures": "a:trainer"})
     monkeypatch.setattr(scores, "resolve", {"a:trainer": train_nearest_mean}.get)
     search = search_for((), digits, "standard")
     scores.propose_scores(search)
@@ -175,9 +175,8 @@ def test_many_pictures_have_the_network_of_an_extension(monkeypatch):
     assert (table.scores[rest].argmax(1) == digits.y[rest]).mean() > 0.8
     network = train_nearest_mean(digits.select(known, role="prior"), device="cpu", progress=None)
     np.testing.assert_allclose(table.scores, network(torch.from_numpy(digits.x)).detach(), rtol=1e-5)
-    search.effort = "max"  # another one is declared after it
-    scores.propose_scores(search)
-    assert len(search.task.tables) == 2
+    with pytest.raises(UnsuitedError, match="give the effort max"):
+        scores.learn_table(search_for((), digits, "standard", is_asked=False))
 
 
 def test_a_table_of_words_and_gaps_is_certified_saved_and_predicts_any_row(tmp_path):

@@ -6,14 +6,14 @@ from worlds.samples import noise_images
 
 from codebound.run.extensions import find_extensions, resolve
 from codebound.sample.load import load_sample
-from codebound_networks.train.pictures import load_network, train_small_network
+from codebound_networks.train.pictures import load_network, train_network
 
 DIGITS = load_sample("digits")
 
 
 @pytest.fixture(scope="module")
 def network():
-    return train_small_network(DIGITS.select(range(1000), role="prior"))
+    return train_network(DIGITS.select(range(1000), role="prior"))
 
 
 def test_stored_pictures_are_learned(network):
@@ -23,7 +23,7 @@ def test_stored_pictures_are_learned(network):
 
 
 def test_the_same_pictures_give_the_same_network(network):
-    again = train_small_network(DIGITS.select(range(1000), role="prior"))
+    again = train_network(DIGITS.select(range(1000), role="prior"))
     assert all(torch.equal(each, again.state_dict()[name]) for name, each in network.state_dict().items())
 
 
@@ -34,15 +34,11 @@ def test_weights_are_the_network(network):
         assert torch.equal(again(stored), network(stored))
 
 
-def test_the_table_of_the_extension_names_both():
-    learners = find_extensions()["LEARNERS"]
-    assert set(learners) == {"standard", "max"}
-    small, larger = (resolve(learners[effort]) for effort in ("standard", "max"))
-    assert small is train_small_network
-    assert larger is not small
+def test_the_table_of_the_extension_names_it():
+    assert resolve(find_extensions()["LEARNERS"]["pictures"]) is train_network
 
 
 def test_any_size_of_pictures_fits():
     sample = noise_images(40)
-    network = train_small_network(sample)
+    network = train_network(sample)
     assert network(torch.from_numpy(sample.x)).shape == (40, sample.classes)
