@@ -22,6 +22,7 @@ from codebound.report.plain import DECLARED_SCORES
 from codebound.report.summary import (
     README,
     describe_test,
+    describe_yours,
     folder_guide,
     holdout_rows,
     inputs_record,
@@ -121,11 +122,14 @@ class Result:
 
     def __str__(self) -> str:
         result = self.result
+        yours = describe_yours(result)
         whose = f"Classifier: {result['network']}."
         tested = (f"{name}: {value} {words}." for name, value, words in holdout_rows(result))
         warned = (f"Warning: {each}." for each in result["warnings"])
         refused = refused_lines(result["refusals"])
-        return "\n".join(filter(None, (str(self.certificate), whose, *refused, *tested, *warned, self.alarm)))
+        first = f"Your network: {', '.join(yours)}." if yours else ""
+        lines = (first, str(self.certificate), whose, *refused, *tested, *warned, self.alarm)
+        return "\n".join(filter(None, lines))
 
     def __repr__(self) -> str:
         return f"Result(bound={self.bound!r}, delta={self.delta!r}, method={self.method!r})"

@@ -54,7 +54,8 @@ def result_rows(result: Mapping[str, Any]) -> Rows:
     loss = "" if result["loss"] in (None, "wrong") else f"loss {result['loss']}, "
     data = "new data" if result.get("on", "all") == "all" else f"new data ({result['on']})"
     sure = f"with probability {confidence(result['delta'])} over the draw of the sample"
-    rows = [("certified error", percent(result["bound"]), f"{vacuous}{loss}at most, on {data}, {sure}")]
+    rows = [("YOUR NETWORK", *yours)] if (yours := describe_yours(result)) else []
+    rows.append(("certified error", percent(result["bound"]), f"{vacuous}{loss}at most, on {data}, {sure}"))
     rows.append(("classifier", "a new one" if result["g_is_new"] else "yours", result["network"]))
     if result.get("refuted_by_test"):
         rows.append(("ALARM", "refuted", result["alarm"]))
@@ -79,6 +80,22 @@ def result_rows(result: Mapping[str, Any]) -> Rows:
         for name, made in result["declared"].items()
     ]
     return rows
+
+
+def describe_yours(result: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Limit on the error of the network that was given, where the certificate is about a new classifier."""
+    if not result["g_is_new"] or result["original_errors"] is None:
+        return None
+    found = {name: (value, words) for name, value, words in holdout_rows(result) if value != "none"}
+    for name in ("test set, your network", "your network, through g"):
+        if name in found:
+            value, words = found[name]
+            return value, f"{words}. What follows is an offer: a new classifier"
+    return "not proven", (
+        f"its {result['original_errors']:,} errors of {result['rows']:,} are on rows that it may have "
+        "learned from. Count it on labelled rows that it has never seen (the test sample), or give fresh "
+        "inputs without labels (unlabelled). What follows is an offer: a new classifier"
+    )
 
 
 def holdout_rows(result: Mapping[str, Any]) -> Rows:
@@ -351,7 +368,7 @@ def folder_guide(
 ) -> str:
     """The README of a folder: the answer, the numbers of the screen, how to use and how to check it."""
     rows = "\n".join(f"| {' | '.join(map(as_markdown, row))} |" for row in result_rows(result))
-    code = snippet(result)
+    code, yours = snippet(result), describe_yours(result)
     listed = "\n".join(
         f"| [{name}]({name}) | {_FILES.get(name, 'the architecture of g')} |" for name in sorted(files)
     )
@@ -360,6 +377,7 @@ def folder_guide(
         "\n\n".join(
             [
                 f"# {as_markdown(title)}",
+                *([f"**Your network: {as_markdown(', '.join(yours))}.**"] if yours else []),
                 f"**{as_markdown(answer(certificate, result))}** {confidence}",
                 as_markdown(certificate.sentence),
                 *([f"**{as_markdown(result['alarm'])}**"] if result.get("alarm") else []),

@@ -105,6 +105,32 @@ def test_what_else_is_so_has_a_row(changes, name, value, words):
     assert name == "certified error" or name not in rows() or found[name] != rows()[name]
 
 
+@pytest.mark.parametrize(
+    ("changes", "value", "words"),
+    [
+        ({}, "not proven", "its 9 errors of 400 are on rows that it may have learned from"),
+        (
+            {**TESTED, "test_errors_f": 4, "holdout_f": 0.125, "holdout_f_words": ", IF fresh"},
+            "12.50 %",
+            "4 errors of your network, IF fresh",
+        ),
+        (
+            {**TESTED, "disagreements_f": 5, "through_f": 0.25, "holdout_f_words": ""},
+            "25.00 %",
+            "probability 90 %: your network (f) and this one (g) differ on 5",
+        ),
+        ({**TESTED, "test_errors_f": 4, "holdout_f_words": ": NO GUARANTEE"}, "not proven", "fresh inputs"),
+    ],
+)
+def test_your_network_comes_before_the_offer_of_a_new_classifier(changes, value, words):
+    found = rows(g_is_new=True, **changes)
+    assert next(iter(found)) == "YOUR NETWORK"
+    assert found["YOUR NETWORK"][0] == value
+    assert words in found["YOUR NETWORK"][1]
+    assert found["YOUR NETWORK"][1].endswith("an offer: a new classifier")
+    assert "YOUR NETWORK" not in rows(**changes)
+
+
 def test_a_table_escapes_all_that_others_named():
     page = summary_html("<b>", {**RESULT, "network": "by <script>:", "warnings": ["<i>"]})
     assert "<script>" not in page
