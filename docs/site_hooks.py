@@ -88,7 +88,9 @@ def as_markdown(notebook: str) -> str:
             continue
         parts.append(f"```python\n{source}\n```")
         if text := "".join(map(_output_text, cell["outputs"])).strip("\n"):
-            parts.append(f"```text\n{text}\n```")
+            parts.append(
+                f"```{'table' if '──' in text else 'text'}\n{text}\n```"
+            )  # lines of text are wrapped
     return "\n\n".join(parts) + "\n"
 
 
