@@ -22,7 +22,6 @@ from .tensors import Shape
 Layers: TypeAlias = "Mapping[str, Layer]"  # by what stands before the names of its tensors: "", "a.", "b."
 
 POOL_WORK = 16  # what a number that a pool reads counts as
-AT_ONCE = 1 << 22  # numbers in the patches or filters of a local convolution that are multiplied at once
 CACHED = 1 << 19  # numbers in patches that the cache of a core holds: 4 MiB
 VIEWS = {1: 2, 2: 5, 3: 1, 4: 5}  # how many views there are of an input, for each kind of views
 
@@ -183,22 +182,14 @@ class LocalConv(Conv):
         return {"weight": (pixels, operation.out, seen[0], operation.kernel, operation.kernel)}
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        """Some rows and columns of pixels at a time."""
+        """One row of pixels at a time."""
         kernel, stride, padding = operation.kernel, operation.stride, operation.padding
-        layer = own[""]
         patches = functional.pad(x.values, (padding,) * 4).unfold(2, kernel, stride).unfold(3, kernel, stride)
         rows, columns = patches.shape[2:4]  # of (batch, in, rows, columns, kernel, kernel)
-        filters = layer.weight.reshape(rows, columns, *layer.weight.shape[1:])
-        per_pixel = max(patches[:, :, 0, 0].numel(), filters[0, 0].numel())
-        width = max(1, min(columns, AT_ONCE // per_pixel))
-        height = max(1, AT_ONCE // per_pixel // width)
+        layer = own[""]
         values = patches.new_empty(len(x.values), operation.out, rows, columns)
-        for top in range(0, rows, height):
-            for left in range(0, columns, width):
-                r, s = slice(top, top + height), slice(left, left + width)
-                values[:, :, r, s] = torch.einsum(
-                    "bcrsij,rsocij->bors", patches[:, :, r, s], filters[r, s].double()
-                )
+        for row, filters in enumerate(layer.weight.reshape(rows, columns, *layer.weight.shape[1:])):
+            values[:, :, row] = torch.einsum("bcsij,socij->bos", patches[:, :, row], filters.double())
         return layer.finish(x, values, terms=layer.weight[0, 0].numel(), pixels=rows * columns)
 
     def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
