@@ -150,16 +150,8 @@ def _load_arrays(path: Path, how: Reading) -> Sample:
 
 
 def _load_images(path: Path, how: Reading) -> Sample:
-    """A folder of images; the shape is channels, height and width, or the last two, or nothing."""
-    shape = how.input_shape
-    found = read_image_folder(
-        path,
-        role=how.role,
-        classes=None if how.class_names else how.classes,
-        size=(shape[-2], shape[-1]) if len(shape) in (2, 3) else None,
-        channels=shape[0] if len(shape) == 3 else None,
-    )
-    return _with_role(found, how.role)
+    classes = None if how.class_names else how.classes
+    return read_image_folder(path, role=how.role, classes=classes, shape=how.input_shape)
 
 
 def call_factory(spec: str, advice: str) -> Any:

@@ -34,6 +34,7 @@ _PIXELS = 1 << 24  # that any file may hold; more only at
 _PIXELS_PER_BYTE = 100  # which no photograph reaches
 _IN_MEMORY = 1 << 30  # bytes of decoded images
 _NAMED_CLASSES = 20
+_ADVICE = "An image folder has one sub-folder per class with the images of that class in it."
 _ORIENTATION = 0x0112  # in EXIF
 _ON_ITS_SIDE = (5, 6, 7, 8)
 _LOST = {
@@ -48,10 +49,9 @@ def read_image_folder(
     *,
     role: str,
     classes: int | None = None,
-    size: tuple[int, int] | None = None,
-    channels: int | None = None,
+    shape: tuple[int, ...] = (),
 ) -> Sample:
-    """The images under ``folder``, in a fixed order.
+    """Read the images under a folder, in a fixed order.
 
     Sub-folders sorted by name are the classes 0, 1, ...; inside a class, images are sorted by their path. An
     unlabelled folder may have no sub-folders. Images are stored as bytes, ``(n, channels, height, width)``:
@@ -61,10 +61,10 @@ def read_image_folder(
 
     Args:
         folder: The folder.
-        role: What the sample may be used for.
+        role: Use of the sample.
         classes: By default the number of sub-folders.
-        size: Height and width of all; by default their own, or 32 x 32 where they differ.
-        channels: 1 for grey, 3 for colour; by default what the images have.
+        shape: Channels, height and width of all, or the last two, or nothing: then colour decides, and their
+            own size, or 32 x 32 where they differ.
     """
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if names and {name.lower() for name in names} <= _PARTS:
@@ -75,46 +75,40 @@ def read_image_folder(
     places = [folder / name for name in names]
     if not places and role == "unlabelled":
         names, places = [folder.name], [folder]
-    left_out = sum(path.is_file() for path in folder.iterdir()) if places != [folder] else 0
-    files: list[tuple[Path, int]] = []
+    images, labels = list[Path](), list[int]()
     for label, place in enumerate(places):
-        images, others = _images_in(place)
-        left_out += others
-        files += [(path, label) for path in images]
-        if not images:
-            raise DataError(
-                f"{place} holds no image ({', '.join(sorted(SUFFIXES))}). An image folder has one "
-                "sub-folder per class with the images of that class in it."
-            )
-    if not files:
-        raise DataError(
-            f"{folder} has no sub-folders. An image folder has one sub-folder per class with its images in "
-            "it; the files of a known dataset keep their usual names."
-        )
-    named = ", ".join(f"{label} = {name}" for label, name in enumerate(names[:_NAMED_CLASSES]))
+        own = _images_in(place)
+        images += own
+        labels += [label] * len(own)
+        if not own:
+            raise DataError(f"{place} holds no image ({', '.join(sorted(SUFFIXES))}). {_ADVICE}")
+    if not images:
+        raise DataError(f"{folder} has no sub-folders. {_ADVICE}")
     remarks = []
-    if left_out:
+    files = sum(not path.is_dir() or path.is_symlink() for path in folder.rglob("*"))
+    if left_out := files - len(images):
         were = count_of(left_out, f"file in {folder} was", f"files in {folder} were")
         remarks.append(
             f"{were} left out: hidden, in no sub-folder, not named like an image, or links that lead nowhere "
             "or to folders"
         )
-    images = [path for path, _ in files]
     sizes, are_grey, lost = _headers(images)
-    if size is None and len(sizes) > 1:
+    size = shape[-2:] if len(shape) in (2, 3) else _USUAL if len(sizes) > 1 else min(sizes)
+    if len(shape) not in (2, 3) and len(sizes) > 1:
         remarks.append(
             f"the images differ in size and were brought to {_USUAL[0]} x {_USUAL[1]} pixels, each by "
             f"itself; {folder}@64x64 takes another size"
         )
     remarks += [f"{lost[each]} of {len(images)} images {what}" for each, what in _LOST.items() if lost[each]]
-    is_grey = are_grey if channels is None else channels == 1
+    is_grey = shape[0] == 1 if len(shape) == 3 else are_grey
     if is_grey and not are_grey:
         remarks.append("the images have colours, and are made grey as those of the sample are")
+    named = ", ".join(f"{label} = {name}" for label, name in enumerate(names[:_NAMED_CLASSES]))
     return Sample(
         name=str(folder),
         role=role,
-        x=_decode(images, size or (_USUAL if len(sizes) > 1 else sizes.pop()), is_grey=is_grey),
-        y=np.array([label for _, label in files], dtype=np.int64),
+        x=_decode(images, (size[0], size[1]), is_grey=is_grey),
+        y=np.array(labels, dtype=np.int64) * (role != "unlabelled"),
         classes=len(names) if classes is None else classes,
         scaling=Scaling(divisor=255.0),
         source=f"image folder {folder}; classes {named}{', ...' if len(names) > _NAMED_CLASSES else ''}",
@@ -123,19 +117,11 @@ def read_image_folder(
     )
 
 
-def _images_in(folder: Path) -> tuple[list[Path], int]:
-    """Images under a folder, sorted by their paths, and the number of other files.
-
-    A link to a folder is left out: it may lead back.
-    """
-    images, left_out = [], 0
-    for path in folder.rglob("*"):
-        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.is_file() and not is_hidden and path.suffix.lower() in SUFFIXES:
-            images.append(path)
-        else:
-            left_out += not path.is_dir() or path.is_symlink()
-    return sorted(images, key=Path.as_posix), left_out
+def _images_in(folder: Path) -> list[Path]:
+    """Images under a folder, sorted by their paths; links to folders may lead back and are left out."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.suffix.lower() in SUFFIXES)
+    parts = ((path, path.relative_to(folder).parts) for path in found)
+    return sorted((path for path, names in parts if not any(n[0] == "." for n in names)), key=Path.as_posix)
 
 
 def _headers(files: Sequence[Path]) -> tuple[set[tuple[int, int]], bool, Counter[str]]:
