@@ -70,6 +70,28 @@ def test_what_needs_no_network_runs_without_torch(declared, arguments):
     assert result.stdout.startswith("ACCEPT, recounted") or arguments[0] != "verify"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.npz"], "nothing.npz does not exist"),
+        (["digits", "--method", "pick"], "Did you mean 'picks'?"),
+        (["digits", "--claim", "loss=clas:1"], "Did you mean 'class'?"),
+        (["digits", "--claim", "lss=wrong"], "did you mean loss=...?"),
+        (["digits", "--delta", "0"], "failure probability"),
+        (["digits", "--copies", "some"], "copies are one of any, independent, repeated"),
+        (["digits", "--known", "base=nothing.safetensors"], "there is no file nothing.safetensors"),
+        (["digits", "--out", "."], "exists already"),
+    ],
+)
+def test_options_are_refused_before_torch_is_loaded(arguments, message):
+    given = ["certify", *arguments]
+    code = f"{WITHOUT_TORCH}\nsys.argv[1:] = {given!r}\nfrom codebound.cli.main import main\nmain()"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode in (1, 2)
+    assert message in result.stderr
+    assert "torch" not in result.stderr
+
+
 def test_the_calculator_loads_numpy_only_where_a_tail_is_summed():
     code = "import sys, codebound.certificate.calculator, codebound.holdout.advice"
     assert run(f"{code}\nprint('numpy' in sys.modules)").stdout == "False\n"
