@@ -182,7 +182,7 @@ def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
         base=KnownTensors(Made("nearby", "other data", 0, "0" * 64), base),
     )
     best = run(Search(task, "quick"), "lowrank").outcome
-    for name, value in best.message.weights(base).items():
+    for name, value in best.made.weights(base).items():
         assert np.abs(value - base[name]).max() < 0.1
         assert np.abs(value - tensors[name].numpy()).max() < 0.1
 

@@ -6,8 +6,9 @@ from scipy.stats import beta
 from worlds import rates
 
 from codebound.bounds.held_out import holdout, looked_risk
-from codebound.bounds.occam import occam_loss, occam_table
+from codebound.bounds.occam import occam_loss
 from codebound.bounds.risk import HoldoutFacts, LookFacts, OccamFacts
+from codebound.sample.counting import Tally, terms_of
 
 DELTA = 0.05
 SIZES = [700, pytest.param(10_000, marks=pytest.mark.slow)]
@@ -43,7 +44,9 @@ def groups_missed(runs: int, limits_of, n: int = 400) -> int:
 def shared(errors, sizes):
     counts = [(int(k), int(n)) for k, n in zip(errors, sizes, strict=True)]
     whole = limit(int(errors.sum()), int(sizes.sum()), DELTA / 2)
-    return whole, occam_table(counts, code_bits=0, delta=DELTA / 2)
+    return whole, terms_of(
+        "binomial", "each class", [Tally("a class", *each) for each in counts], bits=0
+    ).limits(DELTA / 2)
 
 
 def not_shared(errors, sizes):

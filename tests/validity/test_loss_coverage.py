@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.occam import occam_loss, occam_table
+from codebound.bounds.occam import occam_loss
 from codebound.bounds.risk import OccamFacts
+from codebound.sample.counting import Tally, terms_of
 
 N, DELTA, REPS, CLASS_BITS = 300, 0.1, 1000, 5
 SHARES = np.array([0.5, 0.3, 0.15, 0.05])  # of the classes
@@ -52,7 +53,9 @@ def table_misses(*, share: float) -> int:
     found = 0
     for size, each in zip(sizes, errors[:, 0], strict=True):
         counts = [(int(k), int(n)) for k, n in zip(each, size, strict=True)]
-        limits = occam_table(counts, code_bits=0, delta=share)
+        limits = terms_of(
+            "binomial", "each class", [Tally("a class", *each) for each in counts], bits=0
+        ).limits(share)
         found += any(limit is not None and limit < risk for limit, risk in zip(limits, RISKS, strict=True))
     return found
 

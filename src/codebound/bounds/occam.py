@@ -5,11 +5,10 @@ networks at once; printing all of them, or the smallest, costs nothing.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 from codebound.bounds.numerics import binomial_inverse_upper, kl_inverse_upper, round_up
-from codebound.bounds.risk import OccamFacts, RiskBound, check_bits, check_delta
+from codebound.bounds.risk import OccamFacts, RiskBound
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 
@@ -92,40 +91,6 @@ def occam_loss(facts: OccamFacts) -> RiskBound:
         0.1056
     """
     return replace(occam_binomial(facts), ref="C-17")
-
-
-@implements("C-17:table", "C-17:groups", kind="certificate")
-def occam_table(
-    counts: Sequence[tuple[int, int]], *, code_bits: float, delta: float
-) -> tuple[float | None, ...]:
-    r"""Limits for several losses that hold at once, such as the errors on each class.
-
-    Statement.  For each pair of a number of losses and a number of examples the limit of C-17 at ``delta``
-                divided by the number of pairs. All of them hold together with probability ``1 - delta``.
-    Reference.  C-17:groups: given the group of each example, those of one are independent draws from it. G
-                may be read from the examples, and groups may overlap.
-    Needs.      The table was fixed before the sample was seen: all classes, or those named beforehand. Groups
-                were formed without regard to errors.
-
-    Args:
-        counts: Losses, and the examples that each is about; without examples there is no limit.
-        code_bits: Length of the message; 0 for a network that was fixed before the examples were seen.
-        delta: Failure probability of the whole table.
-
-    Example:
-        >>> limits = occam_table([(3, 100), (0, 0)], code_bits=0, delta=0.05)
-        >>> round(limits[0], 4), limits[1]
-        (0.0852, None)
-    """
-    check_delta(delta)
-    check_bits(code_bits)
-    if not counts:
-        raise UsageError("a table has at least one row.")
-    share = delta / len(counts) * (1.0 - 1e-15)
-    return tuple(
-        occam_loss(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=share)).value if n else None
-        for errors, n in counts
-    )
 
 
 def _bound(ref: str, value: float, facts: OccamFacts) -> RiskBound:

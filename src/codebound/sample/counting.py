@@ -266,10 +266,16 @@ class Terms:
         return min(1.0, float_above(sum(map(Fraction, limits), Fraction(0))))
 
 
+@implements("C-17:table", "C-17:groups", kind="certificate")
 def terms_of(
     law: Literal["binomial", "picked", "sum"], on: str, counts: Sequence[Any], *, bits: float
 ) -> Terms:
-    """Terms by a law, of counts with ``errors``, ``n`` and ``picks``."""
+    """Terms by a law, of counts with ``errors``, ``n`` and ``picks``.
+
+    Limits on each class, or on each group, share delta equally, and all of them hold together, if the table
+    was fixed before the sample was seen and groups were formed without regard to errors. Rows of one group
+    are independent draws from it; groups may overlap.
+    """
     one: Literal["binomial", "picked"] = "binomial" if law == "sum" else law
     is_half = law == "sum" or on.startswith("answered")
     share = 0.5 if is_half else 1.0 / len(counts) if on.startswith("each ") else 1.0
