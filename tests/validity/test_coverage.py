@@ -14,7 +14,7 @@ from worlds import rates
 
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
-from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain, occam_margin
+from codebound.bounds.original import grid_theta, occam_domain, occam_margin, through_disagreement
 from codebound.bounds.risk import HoldoutFacts, OccamFacts
 
 N, RISK, DELTA, CLASS_BITS, REPS = 200, 0.3, 0.05, 8, 4000
@@ -178,7 +178,7 @@ def disagreement_misses(*, use_limit: bool) -> int:
             return k / N + u / n_unlabelled
         risk = OccamFacts(errors=k, n=N, code_bits=0, delta=DELTA / 2)
         other = HoldoutFacts(errors=u, n=n_unlabelled, delta=DELTA / 2)
-        return occam_disagreement(risk=risk, disagreement=other).value
+        return through_disagreement(occam_binomial(risk).value, other)
 
     return sum(value(int(k), int(u)) < risk_g + apart for k, u in zip(errors, differ, strict=True))
 

@@ -11,11 +11,9 @@ from typing import Literal
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import elias_gamma_bits, occam_binomial
 from codebound.bounds.risk import (
-    TWO_DRAWS,
     HoldoutFacts,
     OccamFacts,
     RiskBound,
-    check_delta,
 )
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
@@ -182,35 +180,14 @@ def occam_domain(facts: OccamFacts, *, theta_index: int) -> RiskBound:
 
 
 @implements("C-12b", kind="certificate")
-def occam_disagreement(*, risk: OccamFacts, disagreement: HoldoutFacts) -> RiskBound:
+def through_disagreement(risk: float, disagreement: HoldoutFacts) -> float:
     r"""Bound for f through its disagreement with g on fresh unlabelled inputs.
 
-    Statement.  ``R(f) <= R(g) + P(pred_f != pred_g)``: the first by C-2, the second by C-11 on
-                unlabelled inputs; ambiguous predictions count as disagreement.
-    Direction.  Upper bound; the failure probabilities add up to ``delta``.
+    Statement.  ``R(f) <= R(g) + P(pred_f != pred_g)``: the first by any bound on the risk of g, by a message,
+                after a split or by picks; the second by C-11 on unlabelled inputs. Ambiguous predictions
+                count as disagreement.
+    Direction.  Upper bound; the failure probabilities of the two add up.
     Checked by. validity (teeth: disagreement rate without its limit).
-
-    Example:
-        >>> risk = OccamFacts(errors=300, n=60_000, code_bits=5000, delta=0.025)
-        >>> apart = HoldoutFacts(errors=0, n=10_000, delta=0.025)
-        >>> round(occam_disagreement(risk=risk, disagreement=apart).value, 4)
-        0.0741
-    """
-    delta = risk.delta + disagreement.delta
-    check_delta(delta)
-    bound = occam_binomial(risk)
-    return replace(
-        bound,
-        ref="C-12b",
-        value=through_disagreement(bound.value, disagreement),
-        delta=delta,
-        subject="f",
-        drawn=TWO_DRAWS,
-    )
-
-
-def through_disagreement(risk: float, disagreement: HoldoutFacts) -> float:
-    """The same sum for any bound on the risk of g: by picks, after a split, or by a message.
 
     Example:
         >>> round(through_disagreement(0.01, HoldoutFacts(errors=30, n=10_000, delta=0.025)), 4)

@@ -18,7 +18,6 @@ from codebound.bounds.occam import (
 from codebound.bounds.original import (
     LayerBounds,
     margin_for_deviation,
-    occam_disagreement,
     occam_domain,
     occam_margin,
     output_deviation,
@@ -62,10 +61,6 @@ def test_occam_facts_refuse_what_no_sample_can_have(change, word):
         lambda: HoldoutFacts(errors=11, n=10, delta=0.05),
         lambda: HoldoutFacts(errors=1, n=10, delta=0.05, subject="h"),
         lambda: occam_domain(GOOD, theta_index=8001),
-        lambda: occam_disagreement(
-            risk=OccamFacts(errors=0, n=1, code_bits=0, delta=0.6),
-            disagreement=HoldoutFacts(errors=0, n=1, delta=0.5),
-        ),
         lambda: LayerBounds(weight=math.inf, weight_change=0.0),
         lambda: output_deviation([], input_norm=-1.0),
         lambda: margin_for_deviation(-1.0, norm="sup"),
@@ -124,7 +119,6 @@ def test_vacuous_means_no_better_than_guessing(value, classes, vacuous):
         (lambda: occam_margin(GOOD), "C-7", "g", 0.05),
         (lambda: holdout(replace(FRESH, subject="f")), "C-11", "f", 0.05),
         (lambda: occam_domain(GOOD, theta_index=3), "C-12a", "f", 0.05),
-        (lambda: occam_disagreement(risk=GOOD, disagreement=FRESH), "C-12b", "f", 0.1),
     ],
 )
 def test_every_route_states_its_subject_and_its_level(bound, ref, subject, delta):
