@@ -133,17 +133,22 @@ class Checklist:
             choice = read_table_choice(bits, form, header)
             self.table = header.known.tables[choice.index]
             return partial(self._read_table, choice, self.table, data, arranged)
+        make: Callable[[], Scores]
         if form == "network":
             self.network = room("network").read_network(bits, self.container, data, given.base)
-            self._announce(header.sample.rows * self.network.chain.work)
-            return self._evaluate
-        rules, learning = room("rule"), room("picks")
-        if form == "picks":
-            rule, learn = rules.read_picks(bits, data, arranged, header), learning.carry_out
+            work, make = header.sample.rows * self.network.chain.work, self._evaluate
         else:
-            rule, learn = rules.read_split(bits, form, data, arranged, header), learning.learn_split
-        self._announce(rule.work)
-        return partial(self._learn, partial(learn, rule, data, arranged, given.progress), form)
+            rules, learning = room("rule"), room("picks")
+            if form == "picks":
+                rule, learn = rules.read_picks(bits, data, arranged, header), learning.carry_out
+            else:
+                rule, learn = rules.read_split(bits, form, data, arranged, header), learning.learn_split
+            learned = partial(learn, rule, data, arranged, given.progress)
+            work, make = rule.work, partial(self._learn, learned, form)
+        if work > LONG and given.announce is not None:
+            minutes = f"{work / A_MINUTE:.0f} minutes"
+            given.announce(f"It takes about {work:.0e} multiplications: some {minutes} on one core.")
+        return make
 
     def _read_table(self, choice: TableChoice, table: Table, data: Data, arranged: Arranged) -> Scores:
         tables = self.given.tables
@@ -155,11 +160,6 @@ class Checklist:
         arrays = [each for each in (declared.scores, declared.picks) if each is not None]
         self.mapped.append(("the table of scores", table.sha256, arrays, False))
         return scores_of_table(declared, choice)
-
-    def _announce(self, work: int) -> None:
-        if work > LONG and self.given.announce is not None:
-            minutes = f"{work / A_MINUTE:.0f} minutes"
-            self.given.announce(f"It takes about {work:.0e} multiplications: some {minutes} on one core.")
 
     def _evaluate(self) -> Scores:
         scores: Any = room("evaluation").NetworkScores(self.network, self.given.progress)

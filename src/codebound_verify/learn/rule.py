@@ -32,6 +32,8 @@ ROUNDS = (
     *(88, 99, 112, 126, 142, 160),
 )
 MOST_MOVED = 10_000  # supports, up to which pictures are usually moved
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 60
+"""Bytes that this machine has."""
 
 
 def is_picture(shape: tuple[int, ...]) -> bool:
@@ -148,8 +150,7 @@ def read_split(bits: Bits, form: str, data: Data, arranged: Arranged, header: He
     if len(classes) < 2:
         raise Refused(f"Rule: the known rows have {len(classes)} label; a rule needs two or more.")
     _check_classes(len(classes), "the labels of the known rows", header)
-    work, size = check_limits(rule, data, arranged.known, learned_from=rows, classes=len(classes), rounds=0)
-    require_memory(size)
+    work = check_limits(rule, data, arranged.known, learned_from=rows, classes=len(classes), rounds=0)
     return Split(rule, classes, work)
 
 
@@ -181,8 +182,7 @@ def read_picks(bits: Bits, data: Data, arranged: Arranged, header: Header) -> Pi
             f"Rule: it starts with {rows} rows and picks {sum(batches)}; the sample has {len(data.y)}."
         )
     picked = rows + sum(batches)
-    work, size = check_limits(rule, data, arranged.known, learned_from=picked, classes=count, rounds=rounds)
-    require_memory(size)
+    work = check_limits(rule, data, arranged.known, learned_from=picked, classes=count, rounds=rounds)
     return PickRule(rule=rule, classes=np.arange(count), score=score, batches=batches, work=work)
 
 
@@ -260,9 +260,16 @@ def _read_longer(bits: Bits, batch: int, rounds: int) -> tuple[int, ...]:
 
 
 def check_limits(
-    rule: Rule, data: Data, known: Integers, *, learned_from: int, classes: int, rounds: int
-) -> tuple[int, int]:
-    """Refuse a rule that asks for more than 7.10 allows. Return its multiplications and bytes, roughly.
+    rule: Rule,
+    data: Data,
+    known: Integers,
+    *,
+    learned_from: int,
+    classes: int,
+    rounds: int,
+    memory: int = MEMORY,
+) -> int:
+    """Refuse a rule that asks for more than 7.10 allows. Return its multiplications, roughly.
 
     At the end it learns from so many rows. The kernel of picks has their supports as points, too.
     """
@@ -278,14 +285,9 @@ def check_limits(
     _refuse_above(1 << 31, (rows + supports) * dimension, "the numbers in all vectors")
     kernel = (rows + supports) * supports * 4 if rounds else 0
     size = 8 * supports**2 + kernel + 2 * (rows + supports) * dimension
-    return supports**3 // 3 + (rows + supports) * supports * (dimension + classes * (rounds + 1)), size
-
-
-def require_memory(size: int) -> None:
-    """Say that this machine lacks the memory: then a rule is neither accepted nor refused (7.10)."""
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else size
-    if size > there:
-        raise Lacking(f"{size / 2**30:.1f} GiB of memory; this machine has {there / 2**30:.1f}")
+    if size > memory:  # neither accepted nor refused (7.10)
+        raise Lacking(f"{size / 2**30:.1f} GiB of memory; this machine has {memory / 2**30:.1f}")
+    return supports**3 // 3 + (rows + supports) * supports * (dimension + classes * (rounds + 1))
 
 
 def _dimension_of(features: Features, data: Data, known: Integers) -> int:

@@ -16,7 +16,6 @@ from codebound_verify.learn.rule import (
     check_limits,
     read_picks,
     read_split,
-    require_memory,
 )
 from codebound_verify.message import Bits
 from codebound_verify.order import arrange
@@ -224,9 +223,10 @@ def picks(text: str, rows: int, given: Data | None = None, **options):
 
 def test_a_machine_without_the_memory_says_so():
     """Neither ACCEPT nor REFUSE (7.10): nothing is wrong with such a file."""
-    require_memory(1 << 20)
-    with pytest.raises(Lacking, match=r"without 1048576\.0 GiB of memory; this machine has"):
-        require_memory(1 << 50)
+    sizes = {"rows": 2**14, "from_": 2**13, "dimension": 4}
+    columns(**sizes)
+    with pytest.raises(Lacking, match=r"without 0\.5 GiB of memory; this machine has 0\.2"):
+        columns(**sizes, memory=2**28 - 2**26)
 
 
 def test_so_many_first_rows_have_too_large_a_kernel():
@@ -322,7 +322,7 @@ def zeros(rows: int, *shape: int) -> Data:
     return Data(np.broadcast_to(np.uint8(0), (rows, *shape)), np.broadcast_to(np.int64(0), (rows,)))
 
 
-def columns(rows: int, dimension: int = 1, *, from_: int, classes: int = 2, rounds: int = 0):
+def columns(rows: int, dimension: int = 1, *, from_: int, classes: int = 2, rounds: int = 0, memory=2**60):
     rule = Rule(features=Columns(normalised=False), copies=0, gamma=1.0, ridge=1.0)
     check_limits(
         rule,
@@ -331,6 +331,7 @@ def columns(rows: int, dimension: int = 1, *, from_: int, classes: int = 2, roun
         learned_from=from_,
         classes=classes,
         rounds=rounds,
+        memory=memory,
     )
 
 
