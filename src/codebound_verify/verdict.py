@@ -60,6 +60,10 @@ class Verdict:
     by_class: tuple[ClassRow, ...] = ()
     refuted_by_test: bool | None = None
     test: Comparison | None = None
+
+    def __repr__(self) -> str:
+        return f"Verdict({self.verdict!r}, bound={self.bound!r}, reasons={self.reasons!r})"
+
     copies: int | None = None
     development_sample: str | None = None
     classes: int | None = None

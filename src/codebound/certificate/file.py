@@ -302,6 +302,9 @@ class Certificate:
         """Counts that the bound was computed from, each with its meaning."""
         return describe_counts(self)
 
+    def __repr__(self) -> str:
+        return f"Certificate(bound={self.claim.bound!r}, delta={self.claim.delta!r})"
+
     def __str__(self) -> str:
         counted = "; ".join(map(str, self.counts))
         return (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, replace
+from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +98,7 @@ class Result:
         >>> few = cb.load_sample("digits").select(range(300), role="train")
         >>> found = cb.certify(few, method="split", run=cb.Run(effort="quick"))
         >>> f"{found:.1%} at {found.delta}, by {found.method}", float(found) == found.bound
-        ('4.7% at 0.05, by split', True)
+        ('4.8% at 0.05, by split', True)
     """
 
     certificate: Certificate
@@ -138,7 +140,12 @@ class Result:
         return self.bound
 
     def __format__(self, spec: str) -> str:
-        return format(self.bound if spec else str(self), spec)
+        """The bound, rounded up: ``f"{found:.1%}"`` is no less than it."""
+        places = re.search(r"\.(\d+)([f%])$", spec)
+        if places is None:
+            return format(self.bound if spec else str(self), spec)
+        unit = Decimal(1).scaleb(-int(places[1]) - 2 * (places[2] == "%"))
+        return format(Decimal(self.bound).quantize(unit, ROUND_CEILING), spec)
 
     def _repr_html_(self) -> str:
         """Summary that a notebook shows."""

@@ -207,7 +207,9 @@ def summary_html(sentence: str, result: Mapping[str, Any]) -> str:
     rows = ("".join(f"<td align='left'>{escape(cell)}</td>" for cell in row) for row in result_rows(result))
     cells = "".join(f"<tr>{row}</tr>" for row in rows)
     warned = "".join(f"<p>Warning: {escape(each)}.</p>" for each in result["warnings"])
-    return f"<p><b>{escape(sentence)}</b></p><table>{cells}</table>{warned}"
+    return (
+        f"<p><b>At most {percent(result['bound'])}.</b> {escape(sentence)}</p><table>{cells}</table>{warned}"
+    )
 
 
 def describe_test(found: Result) -> dict[str, Any]:

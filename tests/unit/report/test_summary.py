@@ -1,5 +1,8 @@
 """A certificate in rows: what is said, and what is said only where it is so."""
 
+from dataclasses import replace
+from decimal import Decimal
+
 import numpy as np
 import pytest
 import torch
@@ -144,6 +147,17 @@ def test_what_was_refused_is_said_with_its_reasons():
     (line,) = refused_lines([refused])
     assert "split, 8.32 %: Message: odd.; Facts: odd." in line
     assert "please report it" in line
+
+
+@pytest.mark.parametrize("spec", [".0%", ".1%", ".3%", ".2f", ".6f"])
+def test_a_formatted_bound_is_never_below_the_bound(spec):
+    found = certify(SAMPLE, method="constant")
+    for bound in (0.0473330, 0.05, 0.999999, 1.0 / 3.0):
+        claim = replace(found.certificate.claim, bound=bound)
+        shown = format(replace(found, certificate=replace(found.certificate, claim=claim)), spec)
+        value = Decimal(shown.rstrip("%")) / (100 if "%" in spec else 1)
+        assert Decimal(bound) <= value < Decimal(bound) + Decimal(10) ** -(int(spec[1]) + 2 * ("%" in spec))
+    assert len(repr(found)) + len(repr(found.certificate)) < 200
 
 
 SAMPLE, OTHER, TEST = images(), images(100, 5), images(60, 2, "test")
