@@ -109,7 +109,7 @@ def _difference_tail(seen: int, n: int, a: mpf, b: mpf) -> mpf:
         j -= 1
         if j < low and j < b * n and mass_b * tail < total * NEGLIGIBLE:
             return total
-    return total + 1 - at_least(first, n, b)  # X cannot be less than nothing
+    return total + at_least(n - first + 1, n, 1 - b)  # Y < first: X cannot be less than nothing
 
 
 def check_looks(seal: Record, looks: list[Record]) -> None:

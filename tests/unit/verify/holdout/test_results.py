@@ -1,14 +1,14 @@
 """Prices of answers: the logarithm of how many there could have been."""
 
 import math
-from itertools import product
+from itertools import accumulate, product
 
 import mpmath
 import pytest
 
 from codebound.holdout.ledger import seal_price
 from codebound_verify.formulas import DIGITS
-from codebound_verify.holdout.results import Price
+from codebound_verify.holdout.results import Price, chance_of_gain, upper
 
 SEAL = {
     "n": 5,
@@ -94,3 +94,28 @@ def test_levels_cost_what_they_say():
         price.add({"kind": "look", "result": None if errors is None else {"errors": errors}})
         assert float(price.bits - before) == pytest.approx(bits)
         assert len(price.left) == left
+
+
+def tail_of_difference(n: int, seen: int, a: mpmath.mpf, b: mpmath.mpf) -> mpmath.mpf:
+    """P(Bin(n, a) - Bin(n, b) >= seen), all terms of which are positive."""
+
+    def masses(p: mpmath.mpf) -> list[mpmath.mpf]:
+        return [mpmath.binomial(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
+
+    tails = list(accumulate(reversed(masses(a))))[::-1]
+    return mpmath.fsum(mass * tails[max(0, seen + j)] for j, mass in enumerate(masses(b)) if seen + j <= n)
+
+
+@pytest.mark.parametrize(
+    ("a_only", "b_only", "margin", "level"), [(11, 78, 0.162, "1e-70"), (30, 74, 0.204, "1e-120")]
+)
+def test_a_level_far_below_all_digits_is_not_met_by_rounding(a_only, b_only, margin, level):
+    n, level = 2000, mpmath.mpf(level)
+    with mpmath.workdps(DIGITS):
+        chance = chance_of_gain(mpmath.mpf(-margin), a_only, b_only, n, level)
+        rate = upper(b_only, n, level / 20)
+        gap = 1 + mpmath.mpf(margin)
+        b = (gap - mpmath.sqrt(gap * gap - 4 * rate)) / 2
+        exact = tail_of_difference(n, a_only - b_only, b - mpmath.mpf(margin), b) + level / 20
+        assert level < exact  # so "not worse by the margin" is not shown
+        assert abs(chance / exact - 1) < mpmath.mpf("1e-20")
