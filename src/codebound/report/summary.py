@@ -102,17 +102,16 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
     """Rows with the promises that a test set makes, for the classifier and for the given network."""
     rows = []
     if "test_n" in result:
-        value = percent(result["holdout"]) if "holdout" in result else "none"
         copies = result["test_copies_in_sample"]
         words = (
-            f"at most, by {result['test_errors']:,} errors on {result['test_n']:,} test examples"
+            f"{count_of(result['test_errors'], 'error', form=',')} on {result['test_n']:,} test examples"
             f"{f', {copies} of which are in the sample too' if copies else ''}{result['holdout_words']}"
         )
-        rows.append(("test set", value, words))
+        rows.append(("test set", *_promise(result.get("holdout"), words)))
     if "test_errors_f" in result:
-        value = percent(result["holdout_f"]) if "holdout_f" in result else "none"
-        words = f"at most, by {result['test_errors_f']:,} errors of your network{result['holdout_f_words']}"
-        rows.append(("test set, your network", value, words))
+        errors = count_of(result["test_errors_f"], "error", form=",")
+        words = f"{errors} of your network{result['holdout_f_words']}"
+        rows.append(("test set, your network", *_promise(result.get("holdout_f"), words)))
     if "through_f" in result:
         words = (
             f"at most, with probability {confidence(2 * result['delta'])}: your network (f) and this one (g) "
@@ -121,6 +120,10 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
         )
         rows.append(("your network, through g", percent(result["through_f"]), words))
     return rows
+
+
+def _promise(limit: float | None, words: str) -> tuple[str, str]:
+    return ("none", words) if limit is None else (percent(limit), f"at most, by {words}")
 
 
 def confidence(delta: float) -> str:
