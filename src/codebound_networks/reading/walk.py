@@ -154,6 +154,8 @@ def _status(
     if registered_type(owner, MODULE_KINDS) is not None:
         if getattr(owner, "running_mean", held) is None:
             return "unsupported", "a batch norm without running statistics: it looks at the rest of the batch"
+        if held.name.endswith("num_batches_tracked"):
+            return "carried", "counts training batches; evaluation does not read it"
         return "carried", "read by an operation that is no layer"
     if refusal is not None:
         return "unsupported", refusal

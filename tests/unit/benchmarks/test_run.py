@@ -5,10 +5,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
-from codebound_networks.train.descent import Adam
+from codebound.sample.memmap import sort_blocks
 
 FOLDER = Path(__file__).parents[3] / "benchmarks"
 
@@ -69,22 +69,15 @@ def test_a_peer_that_cannot_be_imported_is_left_out_with_a_line(run, capsys):
 
 def test_time_in_calls_of_others_belongs_to_the_function_of_ours_that_made_them(run):
     profiles = importlib.import_module("profiles")
-    weight = torch.ones(1000, 1000, requires_grad=True)
-    optimizer = Adam([weight])
-
-    def steps() -> None:
-        for _ in range(20):
-            weight.grad = torch.ones(1000, 1000)
-            optimizer.step(0.1)
-
+    numbers = np.random.default_rng(0).normal(size=10**6)
     profile = profiles.cProfile.Profile(time.process_time)  # whatever else the machine does
-    profile.runcall(steps)
+    profile.runcall(sort_blocks, [numbers], len(numbers), np.float64)
     found = profiles.spots(profile)[0]
-    assert found.name == "codebound_networks.train.descent.step"
-    assert found.dearest.startswith("torch._foreach")
+    assert found.name == "codebound.sample.memmap.sort_blocks"
+    assert "sort" in found.dearest
     table = profiles.pstats.Stats(profile).stats
-    own = next(row[2] for place, row in table.items() if "descent.py" in place[0] and place[2] == "step")
-    assert own < found.seconds < profiles.pstats.Stats(profile).total_tt
+    own = next(row[2] for place, row in table.items() if place[2] == "sort_blocks")
+    assert own < found.seconds <= profiles.pstats.Stats(profile).total_tt
     sys.modules.pop("profiles")
 
 
@@ -94,11 +87,14 @@ def test_a_walk_notes_first_calls_and_turns(monkeypatch):
     from codebound.bounds.occam import occam_binomial
     from codebound.bounds.risk import OccamFacts
 
+    facts = OccamFacts(errors=3, n=100, code_bits=20, delta=0.05)
+    occam_binomial(facts)  # loads scipy, which is no part of the walk
     walk = walked.Walk()
     sys.setprofile(walk)
     try:
         for _ in range(2):
-            occam_binomial(OccamFacts(errors=3, n=100, code_bits=20, delta=0.05))
+            facts.__post_init__()
+            occam_binomial(facts)
     finally:
         sys.setprofile(None)
     places = [f"{file.stem}.{function}" for file, function in walk.visits]

@@ -21,7 +21,7 @@ from codebound_papers.guha23.items.phase import (
     printed_form,
 )
 from codebound_papers.reproduce.items import Settings
-from codebound_papers.reproduce.run import compute, reproduce
+from codebound_papers.reproduce.run import reproduce
 
 COMMITTED = Path(__file__).parents[4] / "results/reproduce/sketch-phase.json"
 
@@ -142,7 +142,7 @@ def test_an_interrupted_study_is_continued_and_ends_the_same(tmp_path, monkeypat
 
     def run(folder):
         monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / f"{folder} cache"))
-        return compute("sketch:phase", tmp_path / folder, Settings(size="tiny", device="cpu"))[0]
+        return reproduce("sketch:phase", tmp_path / folder, Settings(size="tiny", device="cpu")).reproduction
 
     whole = run("whole")
     once, limit = decoded.copy(), len(decoded) // 2
@@ -156,7 +156,7 @@ def test_an_interrupted_study_is_continued_and_ends_the_same(tmp_path, monkeypat
     assert len(decoded) < 1.3 * len(once)  # one part was begun again, no other
     assert parts == whole  # figures with all their points among it
     limit = 0
-    again, _ = compute("sketch:phase", tmp_path / "again", Settings(size="tiny", device="cpu"))
+    again = reproduce("sketch:phase", tmp_path / "again", Settings(size="tiny", device="cpu")).reproduction
     assert again.tables == whole.tables  # another folder, the same cache: nothing is decoded
 
 
