@@ -67,6 +67,8 @@ def verify_file(
         return verdict
     except OSError as error:
         raise unreadable(error) from error
+    except MemoryError:
+        raise Refused("there is not enough memory to check this certificate") from None
 
 
 def verdict_record(verdict: Verdict | LedgerVerdict, unmet: Sequence[str] = ()) -> dict[str, Any]:
@@ -97,5 +99,3 @@ def _certificate(content: bytes, given: GivenFiles, listeners: dict[str, Any]) -
         return verify(content, **room("arrays").read_given(content, given), **listeners)
     except TooLarge as refused:
         return Verdict("REFUSE", refused.reasons, None)
-    except MemoryError:
-        raise Refused("there is not enough memory to check this certificate") from None

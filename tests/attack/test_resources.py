@@ -4,9 +4,11 @@ Each file is read in a process of its own, so that its peak memory is its own.
 """
 
 import json
+import struct
 import subprocess
 import sys
 import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -16,8 +18,12 @@ from file_judges import judged
 from file_worlds import made
 from file_writer import edited, write_file
 
+from codebound_verify.files import GivenFiles, verify_file
 from codebound_verify.header import read_canonical
 from codebound_verify.refusal import Refused
+from codebound_verify.sources import arrays
+from codebound_verify.sources.arrays import load_data
+from codebound_verify.sources.csv_files import read_table
 
 LIMIT_MB = 1024
 LAST = [1, "0"]
@@ -115,3 +121,45 @@ def test_a_text_without_an_end_is_read_once(start):
     with pytest.raises(Refused):
         read_canonical((start + '\\"' * 100_000).encode(), "Header")
     assert time.process_time() - began < 10.0
+
+
+def npy(header: str) -> bytes:
+    return b"\x93NUMPY\x01\0" + struct.pack("<H", len(header) + 1) + header.encode() + b"\n"
+
+
+ARRAYS = {
+    "its entries have no size": npy("{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000, 1)}"),
+    "nested too deeply": npy("-" * 9000 + "1"),
+    "not version 1": b"\x93NUMPY\x02\0" + struct.pack("<I", 1 << 26) + bytes(1 << 26),
+}
+
+
+@pytest.mark.parametrize("reason", ARRAYS)
+def test_an_array_of_a_few_bytes_promises_no_gigabytes(tmp_path, reason):
+    """A table of texts without letters once took all memory, and a header as long as it liked was read."""
+    with zipfile.ZipFile(tmp_path / "s.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", ARRAYS[reason])
+    (tmp_path / "x.npy").write_bytes(ARRAYS[reason])
+    for read in (lambda: read_table(str(tmp_path / "s.npz")), lambda: load_data(str(tmp_path / "s.npz"))):
+        with pytest.raises(Refused, match=reason):
+            read()
+    with pytest.raises(Refused, match=reason):
+        load_data(str(tmp_path))
+
+
+def test_many_arrays_of_one_file_are_no_more_than_one(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "s.npz", **{f"a{i}": np.zeros(1000) for i in range(20)})
+    assert len(read_table(str(tmp_path / "s.npz"))) == 20
+    monkeypatch.setattr(arrays, "BYTES_LIMIT", 20_000)
+    with pytest.raises(Refused, match="does not fit 20000 bytes"):
+        read_table(str(tmp_path / "s.npz"))
+
+
+def test_too_little_memory_for_a_ledger_is_no_traceback(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise MemoryError
+
+    (tmp_path / "ledger.jsonl").write_bytes(b"{}\n")
+    monkeypatch.setattr("codebound_verify.holdout.ledger.verify_ledger", fail)
+    with pytest.raises(Refused, match="not enough memory"):
+        verify_file(tmp_path / "ledger.jsonl", GivenFiles())

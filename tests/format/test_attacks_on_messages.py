@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 
 import numpy as np
 import pytest
@@ -164,6 +165,10 @@ def test_a_domain_holds_all_inputs_and_theta_covers_the_change():
     x = world.sample.x
     refuse(world, edited(data, {"original.domain": [float(x.min()) + 0.01, high]}), "domain")
     refuse(world, edited(data, {"original.domain": [low, float(x.max()) - 0.01]}), "domain")
+    near = [math.nextafter(float(x.min()), math.inf), math.nextafter(float(x.max()), -math.inf)]
+    assert near == [x.min(), x.max()]  # NumPy compares in float32, where nothing lies between
+    refuse(world, edited(data, {"original.domain": [near[0], high]}), "domain")
+    refuse(world, edited(data, {"original.domain": [low, near[1]]}), "domain")
     refuse(world, edited(data, {"original.domain": [low, 30 * high]}), "theta")
     refuse(world, edited(data, {"original.domain": [high, low]}), "[low, high]")
     q = linear(x, world.sample.y)

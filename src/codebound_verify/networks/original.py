@@ -120,9 +120,10 @@ def count_disagreements(is_different: Mask, x: Array, copies: str) -> Tally:
 def check_domain(f: Network, g: Network, domain: tuple[float, float]) -> None:
     """Check that the sample is in the domain, and that theta covers the distance of f and g on it (9.2)."""
     low, high = domain
-    if not (low <= g.x.min() and g.x.max() <= high):
+    smallest, largest = float(g.x.min()), float(g.x.max())  # NumPy would round an end to float32
+    if not (low <= smallest and largest <= high):
         raise Refused(
-            f"Original: stored values go from {g.x.min():.6g} to {g.x.max():.6g}; the domain is "
+            f"Original: stored values go from {smallest:.6g} to {largest:.6g}; the domain is "
             f"[{low:.6g}, {high:.6g}]."
         )
     if f.chain.operations != g.chain.operations:

@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
@@ -23,8 +23,9 @@ from ..rooms import room
 from ..sample import Inputs
 from ..weights import read_tensors, read_weights
 
-BYTES_LIMIT = 1 << 34  # uncompressed, of one array
+BYTES_LIMIT = 1 << 34  # uncompressed, of all arrays that are read of one file
 ITEM = 8  # bytes that a number has at most
+NPY = b"\x93NUMPY\x01\0"
 READ_ANYWAY = 1 << 28  # bytes of an array that are read, so that all that is wrong with it can be said
 _UNREADABLE = (  # what zipfile, zlib and NumPy raise for archives that are none
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, TypeError, KeyError, ValueError),
@@ -154,9 +155,11 @@ def _npz(path: Path, names: tuple[str, ...] | None, expected: int | None) -> Arr
         raise Refused(f"Data: {path} is no file: a folder, a queue or a device.")
     try:
         with zipfile.ZipFile(path) as archive:
-            found = [each.removesuffix(".npy") for each in archive.namelist() if each.endswith(".npy")]
-            found = found if names is None else [name for name in names if name in found]
-            return {name: _npy(archive, f"{name}.npy", expected) for name in found}
+            found = {name[:-4]: archive.getinfo(name) for name in archive.namelist() if name.endswith(".npy")}
+            chosen = {name: found[name] for name in (found if names is None else names) if name in found}
+            if (size := sum(each.file_size for each in chosen.values())) > BYTES_LIMIT:
+                raise ValueError(f"what it holds does not fit {BYTES_LIMIT} bytes; it has {size}")
+            return {name: _npy(archive, each, expected) for name, each in chosen.items()}
     except (*_UNREADABLE, OSError) as error:  # of a file that is there: from offsets that lead nowhere
         if isinstance(error, OSError) and not path.is_file():
             raise
@@ -166,32 +169,40 @@ def _npz(path: Path, names: tuple[str, ...] | None, expected: int | None) -> Arr
 def _map_array(path: Path) -> Inputs:
     try:
         with path.open("rb") as file:
-            if file.read(7) != b"\x93NUMPY\x01":  # a later header may promise gigabytes
-                raise ValueError("not version 1 of the format")
+            _npy_header(file)
         array: Inputs = np.lib.format.open_memmap(path, mode="c")
     except (*_UNREADABLE, OSError) as error:
         raise Refused(f"Data: {path} is no .npy file of plain numbers ({error}).") from None
     return array
 
 
-def _npy(archive: zipfile.ZipFile, name: str, expected: int | None) -> Inputs:
+def _npy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, expected: int | None) -> Inputs:
     """An array whose header fits the size of its file: checked before anything is allocated."""
-    size = archive.getinfo(name).file_size
-    if archive.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    name, size = entry.filename, entry.file_size
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{name} is neither stored nor deflated")  # others promise gigabytes in a few bytes
-    with archive.open(name) as file:
-        version = np.lib.format.read_magic(file)
-        if version not in ((1, 0), (2, 0)):
-            raise ValueError(f"version {version} of the .npy format is not known")
-        read_header = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
-        shape, _, dtype = read_header(file)
-        if size > BYTES_LIMIT or file.tell() + math.prod(shape) * dtype.itemsize != size:
+    with archive.open(entry) as file:
+        shape, dtype = _npy_header(file)
+        if file.tell() + math.prod(shape) * dtype.itemsize != size:
             raise ValueError(f"{name} of shape {shape} does not fit its {size} bytes")
         if expected is not None and size > max(READ_ANYWAY, ITEM * expected + file.tell()):
             raise TooLarge(
                 f"Data: {name} has shape {shape} and {size} bytes; the certificate is about {expected} "
                 "numbers. It was not read."
             )
-    with archive.open(name) as file:
+    with archive.open(entry) as file:
         array: Inputs = np.lib.format.read_array(file, allow_pickle=False)
         return array
+
+
+def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of an array. A later version, or texts of no length, may promise gigabytes."""
+    if file.read(len(NPY)) != NPY:
+        raise ValueError("not version 1 of the format")
+    try:
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    except MemoryError:
+        raise ValueError("its header is nested too deeply") from None
+    if not dtype.itemsize:
+        raise ValueError("its entries have no size")
+    return shape, dtype

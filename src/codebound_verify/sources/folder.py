@@ -13,7 +13,7 @@ from .arrays import NAMES
 
 SAMPLES = ("sample.npz", "sample")
 RESULT = "result.json"
-LARGEST = 1 << 28  # bytes of it
+LARGEST = 1 << 24  # bytes of it: read, they take some fifty times as many
 TABLES_LIMIT = 256
 _FILES = {
     "base": "base.safetensors",
@@ -47,8 +47,9 @@ def add_neighbours(file: Path, given: GivenFiles) -> GivenFiles:
 def compare_neighbours(file: Path, verdict: Verdict) -> Verdict:
     """A verdict that says what nobody checked of the files beside the certificate."""
     result = _result(file)
-    inputs = result.get("inputs")
-    if result.get("class_names") or (isinstance(inputs, dict) and inputs.get("columns")):
+    inputs = None if result is None else result.get("inputs")
+    has_columns = isinstance(inputs, dict) and inputs.get("columns")
+    if result is None or result.get("class_names") or has_columns:
         return dataclasses.replace(verdict, assumptions=(*verdict.assumptions, _NAMES))
     return verdict
 
@@ -64,16 +65,19 @@ def _tables(file: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def _result(file: Path) -> dict[str, Any]:
+def _result(file: Path) -> dict[str, Any] | None:
+    """The result of a folder: nothing if there is none, None if this program cannot read what others may."""
     path = file.with_name(RESULT)
-    try:
-        found = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= LARGEST else {}
-    except (OSError, ValueError, RecursionError):
+    if not path.is_file():
         return {}
-    return found if isinstance(found, dict) else {}
+    try:
+        found = json.loads(path.read_bytes()) if path.stat().st_size <= LARGEST else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
-def _named_sample(result: dict[str, Any]) -> str | None:
-    asked = result.get("verify_with")
+def _named_sample(result: dict[str, Any] | None) -> str | None:
+    asked = None if result is None else result.get("verify_with")
     name = asked.get("data") if isinstance(asked, dict) else None
     return name if isinstance(name, str) and name.partition(":")[0] in NAMES else None
