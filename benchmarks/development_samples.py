@@ -1,6 +1,6 @@
 """The samples that the format was developed on: python benchmarks/development_samples.py [--write]
 
-Compares both copies of developed.json with lists made anew (docs/format.md, section 11), or writes them.
+Compares developed.json with lists made anew (docs/format.md, section 11), or writes it.
 MNIST, Fashion-MNIST and CIFAR-10 have to be in the cache; packages bring the others, as in public_sets.
 """
 
@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,8 @@ from public_sets.__main__ import fetch
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
 from codebound import load_sample
-from codebound.sample.caveats import row_keys
+from codebound_verify.development import SKETCHES, row_keys
 
-SOURCES = Path(__file__).parents[1] / "src"
-COPIES = [SOURCES / place / "developed.json" for place in ("codebound/sample", "codebound_verify")]
 HOW = (
     "A row becomes a key as docs/format.md, section 11, says: each of its blocks is moved and scaled to go "
     "from 0 to 4,096, rounded to uint16; the key is the first 6 bytes of the SHA-256 of these, in C order "
@@ -97,16 +94,15 @@ def listed(name: str, x: NDArray[Any], blocks: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Says which lists differ, or writes both copies."""
+    """Says which lists differ, or writes them."""
     rows = {name: listed(name, x, blocks) for name, x, blocks in samples()}
     text = json.dumps({"how": HOW, "named": NAMED.split(", "), "rows": rows}, indent=1)
     print(f"{len(rows)} samples, {len(text):,} bytes")
-    for copy in COPIES:
-        old = json.loads(copy.read_text())["rows"]
-        differ = [name for name in {**old, **rows} if old.get(name) != rows.get(name)]
-        print(f"{copy.relative_to(SOURCES)}: {', '.join(differ) or 'nothing'} differs")
-        if "--write" in sys.argv[1:]:
-            copy.write_text(f"{text}\n")
+    old = json.loads(SKETCHES.read_text())["rows"]
+    differ = [name for name in {**old, **rows} if old.get(name) != rows.get(name)]
+    print(f"{SKETCHES.name}: {', '.join(differ) or 'nothing'} differs")
+    if "--write" in sys.argv[1:]:
+        SKETCHES.write_text(f"{text}\n")
 
 
 if __name__ == "__main__":

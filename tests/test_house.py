@@ -30,13 +30,13 @@ LARGEST_IMPORT = 100
 """Modules of ours that a certificate may load: what nobody needs is not read, and not in the way."""
 MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
-    "codebound": (24_501, 116),
+    "codebound": (23_925, 116),
     "codebound_networks": (12_022, 73),
     "codebound_papers": (23_963, 128),
     "codebound_verify": (9_421, 64),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not
-    "codebound": 16_823,
+    "codebound": 16_431,
     "codebound_networks": 8_484,
     "codebound_papers": 16_876,
     "codebound_verify": 6_696,

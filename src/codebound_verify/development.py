@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .header import Header
 
 SKETCHES = Path(__file__).with_name("developed.json")
 """``rows`` has, by the name of a sample, the smallest ``keys`` of its rows, 12 hexadecimal digits each, how
@@ -27,10 +25,12 @@ BYTES = 6  # of a key
 NUMBERS = 1 << 20  # looked at together
 
 
-def find_development(header: Header, x: NDArray[Any]) -> str | None:
-    """The sample that the page was made with a view of, if this one is a part of it or was made from it."""
-    sketches, known = read_sketches(), header.known
-    sources = [each.of.lower() for each in (*known.tables, known.features, known.base) if each is not None]
+def find_development(x: NDArray[Any], sources: Iterable[str]) -> str | None:
+    """The sample that the page was made with a view of, if this one is a part of it or was made from it.
+
+    ``sources`` are what tables, features and a base were made of.
+    """
+    sketches, sources = read_sketches(), [each.lower() for each in sources]
     for name in sorted(sketches, key=len, reverse=True):  # Fashion-MNIST before MNIST
         names = "|".join(map(re.escape, [name, *sketches[name].get("also", ())]))
         word = re.compile(rf"(?<![a-z0-9])({names})(?![a-z0-9])")

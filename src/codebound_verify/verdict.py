@@ -129,7 +129,8 @@ def _conclude(checklist: Checklist) -> Verdict:
     if reasons or message is None or data is None or checklist.arranged is None:
         return stated
     copies = len(inputs := checklist.arranged.inputs) - int(inputs.max()) - 1
-    developed = find_development(header, data.x)
+    made = (*header.known.tables, header.known.features, header.known.base)
+    developed = find_development(data.x, [each.of for each in made if each is not None])
     tested = checklist.compare_with_test()
     assumptions = list_assumptions(
         header, form=message.form, table=checklist.table, copies=copies, developed=developed

@@ -37,15 +37,15 @@ from codebound.certificate.words import describe_files, list_declarations
 from codebound.known.score_tables import Biased, run_on
 from codebound.learn.learner import KernelNetwork
 from codebound.learn.rule import RuleChoice
-from codebound.run.errors import CertificateError, FormatError, RefusedError
+from codebound.run.errors import FormatError, RefusedError
 from codebound.run.extensions import form_of
 from codebound.run.progress import Progress, finish_block, silent
 from codebound.run.references import implements
-from codebound.sample.caveats import DEVELOPED, development_sample
 from codebound.sample.counting import Tally, Terms, Verdicts, count, guess_rate, judge, terms_of
 from codebound.sample.losses import WRONG
 from codebound.sample.order import Design, arrange
 from codebound.sample.questions import EACH_CLASS, Question, front
+from codebound_verify.development import find_development
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -376,11 +376,6 @@ def issue(offer: Offer, task: Task, *, progress: Progress = silent) -> Certifica
             + "\n  ".join(verdict.reasons),
             reasons=verdict.reasons,
         )
-    if verdict.development_sample and DEVELOPED not in certificate.declarations:
-        raise CertificateError(
-            "the independent verifier says that this format was developed on the sample "
-            f"({verdict.development_sample}), and the certificate would not say it: it was not issued."
-        )
     return certificate
 
 
@@ -449,7 +444,7 @@ def draft(offer: Offer, task: Task) -> Certificate:
             original,
             form=outcome.form,
             place=outcome.choice.table,
-            developed=development_sample(sample, tuple(each.of for each in made if each is not None)) or "",
+            developed=bool(find_development(sample.x, [each.of for each in made if each is not None])),
             extra=describe_files(sample, None if learned is None else learned.state_dict()),
         ),
         made_by={

@@ -144,13 +144,13 @@ def list_declarations(
     *,
     form: str,
     place: int,
-    developed: str,
+    developed: bool,
     extra: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """The assumptions of a claim in words, the ones that are broken most easily first.
 
-    The message has this form, and a table at this place. A sample that the format was ``developed`` on has a
-    name; ``extra`` are sentences about names, tensors and the data.
+    The message has this form, and a table at this place. The format may have been ``developed`` on the
+    sample; ``extra`` are sentences about names, tensors and the data.
     """
     units = "clusters" if sample.order == "clusters" else "rows"
     lines = [ONLY_TABLE] if form in TABLES else []

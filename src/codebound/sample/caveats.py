@@ -1,17 +1,11 @@
-"""Caveats of a sample: remarks on its labels, copies, scaling by its own statistics, and development.
+"""Caveats of a sample: remarks on its labels, copies, and scaling by its own statistics.
 
-The second program looks for the same constants (docs/format.md, 8.1). Of the samples that the format was
-developed on, parts and rescaled copies are recognised (section 11).
+The second program looks for the same constants (docs/format.md, 8.1).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import re
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +16,6 @@ from codebound.sample.dataset import number_inputs, row_parts
 from codebound.sample.order import count_before, usual_share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from codebound.sample.dataset import Sample
@@ -43,11 +35,6 @@ DEVELOPED = (
     "This format was developed on this very sample: choices among what it lists are paid for, its own design "
     "is not."
 )
-LISTS = Path(__file__).with_name("developed.json")
-"""``rows`` has for each sample the 1,024 smallest keys of its rows (``row_keys``), how many values a row has,
-and in how many blocks they were scaled."""
-_KEY_BYTES = 6
-_STEPS = 4096  # a multiple of 256: then no ratio of two bytes lies halfway between two steps
 
 
 def remarks(sample: Sample, *, delta: float = 0.05) -> tuple[str, ...]:
@@ -201,65 +188,3 @@ def _sums(x: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float
             total += values.sum(axis=0)
             squares += np.square(values).sum(axis=0)
     return total, squares
-
-
-def development_sample(sample: Sample, origins: Iterable[str] = ()) -> str:
-    """Name of the development sample that this one is a part of, or nothing.
-
-    ``origins`` are what tables, features and a base were made of (``of``).
-    """
-    origins, keys = [each.lower() for each in origins], {}
-    lists = sorted(_lists().items(), key=lambda each: -len(each[0]))  # fashion-mnist before mnist
-    for name, (listed, width, blocks, also) in lists:
-        names = "|".join(map(re.escape, (name, *also)))
-        word = re.compile(rf"(?<![a-z0-9])({names})(?![a-z0-9])")
-        if any(map(word.search, origins)):
-            return name
-        if sample.x[0].size == width:
-            if blocks not in keys:
-                keys[blocks] = row_keys(sample.x, blocks)
-            low = keys[blocks][keys[blocks] <= listed[-1]]
-            hits = int(np.isin(low, listed).sum())
-            if hits and 2 * hits >= len(low):
-                return name
-    return ""
-
-
-@cache
-def _lists() -> dict[str, tuple[NDArray[np.uint64], int, int, Iterable[str]]]:
-    """Smallest keys of each development sample, its width, blocks and other names."""
-    rows = json.loads(LISTS.read_text())["rows"]
-    return {
-        name: (
-            np.unique(_numbers(bytes.fromhex(each["keys"]))),
-            each["width"],
-            each["blocks"],
-            each.get("also", ()),
-        )
-        for name, each in rows.items()
-    }
-
-
-def _numbers(keys: bytes) -> NDArray[np.uint64]:
-    digits = np.frombuffer(keys, np.uint8).reshape(-1, _KEY_BYTES).astype(np.uint64)
-    return digits @ (np.uint64(1) << np.arange(8 * _KEY_BYTES - 8, -8, -8, dtype=np.uint64))
-
-
-def row_keys(x: NDArray[np.generic], blocks: int = 1) -> NDArray[np.uint64]:
-    """Hashes of rows up to scale and shift of each block, such as a channel.
-
-    A row is cut into equal blocks; each is mapped to 0 to 4,096 and rounded. Rows with a constant block have
-    no key: too many samples share them; neither have those with a gap or a word.
-    """
-    values = x.reshape(len(x), blocks, -1)
-    keys = bytearray()
-    for rows in row_parts(x):
-        part = values[rows].astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            part -= part.min(axis=2, keepdims=True)
-            largest = part.max(axis=2, keepdims=True)
-            part = np.rint(part / np.where(largest > 0, largest, 1.0) * _STEPS)
-        varies = ((largest > 0) & np.isfinite(largest)).all(axis=(1, 2))
-        for row in part[varies].astype("<u2"):
-            keys += hashlib.sha256(row.tobytes()).digest()[:_KEY_BYTES]
-    return _numbers(bytes(keys))
