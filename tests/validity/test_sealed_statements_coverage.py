@@ -4,14 +4,19 @@ Each world gives, for every run, whether something false is claimed: as the ledg
 """
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.held_out import looked_risk
+from codebound.bounds.held_out import looked_risk, sorted_answer_bits
+from codebound.bounds.monitoring import Mixture
 from codebound.bounds.risk import LookFacts
-from codebound.holdout.ledger import seal_price
+from codebound.holdout.alarms import Watch, WatchTerms
+from codebound.holdout.ledger import Ledger, seal_price
+from codebound.holdout.seals import Abstention
+from codebound.holdout.statements import threshold_result
 
 DELTA = 0.1
 RUNS = [1_000, pytest.param(10_000, marks=pytest.mark.slow)]
@@ -84,7 +89,64 @@ def sizes_of_groups(rng: np.random.Generator, *, is_broken: bool) -> bool:
     return limit(errors, n, 2, 0.0 if is_broken else seal_price(seal)) < 0.5
 
 
+def looks_without_an_end(rng: np.random.Generator, *, is_broken: bool) -> bool:
+    """Coins guessed eight times, then a vote by what was heard; broken: each look as if it were the first."""
+    n, labels = 100, rng.integers(2, size=100)
+    tried = rng.integers(2, size=(8, n))
+    errors = (tried != labels).sum(axis=1)
+    votes = ((2 * tried - 1) * (n / 2 - errors)[:, None]).sum(axis=0)
+    found = False
+    for number, wrong in enumerate([*errors.tolist(), int(((votes > 0) != labels).sum())], start=1):
+        bits = (number - 1) * sorted_answer_bits(n, bins=2)
+        told = {"number": 1} if is_broken else {"number": number, "answer_bits": bits}
+        facts = LookFacts(errors=wrong, n=n, delta=DELTA, looks=None, **told)
+        found |= looked_risk(facts).value < 0.5
+    return found
+
+
+def choice_of_a_threshold(rng: np.random.Generator, *, is_broken: bool) -> bool:
+    """Any of three thresholds, all too risky by a hair, and its share; broken: each at the full delta."""
+    rows = rng.multinomial(2000, [0.02, 0.08, 0.4, 0.5])[:3]
+    answered, wrong = np.cumsum(rows).tolist(), np.cumsum(rng.binomial(rows, 0.1001)).tolist()
+    if is_broken:
+        return any(limit(*counts) <= 0.1 for counts in zip(wrong, answered, strict=True))
+    how = Abstention(column="a", scores="s", risk=0.1, thresholds=(0.9, 0.8, 0.7), rule="choice")
+    level = LookFacts(errors=0, n=1, delta=DELTA)
+    return threshold_result(answered, wrong, 2000, level, how)["chosen"] is not None
+
+
+def share_that_is_answered(rng: np.random.Generator, *, is_broken: bool) -> bool:
+    """The share at the threshold chosen, which is any of three; broken: the share that was seen."""
+    shares = np.array([0.1, 0.2, 0.2])
+    rows = rng.multinomial(400, [*shares, 0.5])[:3]
+    answered, wrong = np.cumsum(rows).tolist(), np.cumsum(rng.binomial(rows, [0.0, 0.03, 0.06])).tolist()
+    how = Abstention(column="a", scores="s", risk=0.1, thresholds=(0.9, 0.8, 0.7), rule="choice")
+    found = threshold_result(answered, wrong, 400, LookFacts(errors=0, n=1, delta=DELTA), how)
+    if (at := found["chosen"]) is None:
+        return False
+    return (answered[at] / 400 if is_broken else found["share"]) > float(shares[: at + 1].sum())
+
+
+TERMS = WatchTerms(bound=0.1, alpha=DELTA, group="site", groups=("a", "b", "c", "d"))
+
+
+def watch_of_groups(rng: np.random.Generator, *, is_broken: bool) -> bool:
+    """A stream whose error is the bound in each of four groups; broken: each alarm has all of alpha."""
+    outcomes, groups = rng.random(1000) < 0.1, rng.integers(4, size=1000)
+    watch = Watch(Path("none"), Ledger(Path("none")).with_line(TERMS.record("stream")))
+    alarms = [watch.overall, *watch.groups.values()]
+    if is_broken:
+        alarms = [Mixture(bound=0.1, alpha=DELTA) for _ in alarms]
+    for number, alarm in enumerate(alarms):
+        alarm.update(outcomes[groups == number - 1] if number else outcomes)
+    return any(alarm.alarm_at is not None for alarm in alarms)
+
+
 WORLDS = (
+    looks_without_an_end,
+    choice_of_a_threshold,
+    share_that_is_answered,
+    watch_of_groups,
     best_of_columns,
     precision_of_a_class,
     groups_at_once,

@@ -226,7 +226,7 @@ def watch(
 
     Example: codebound holdout watch live.watch.jsonl stream.csv:label --answers a --bound 0.05
     """
-    from codebound.holdout.alarms import Watch, WatchTerms, read_chunks, read_stream
+    from codebound.holdout.alarms import Watch, WatchTerms, read_chunks, read_stream, with_proof
 
     table, label = (None, stream[6:]) if stream.startswith("stdin:") else read_stream(stream)
     if file.exists():
@@ -236,15 +236,8 @@ def watch(
                 f"{file} watches for an error of {state.ledger.seal['bound']}. Another one needs a new file."
             )
     else:
-        source = None
-        if certificate is not None:
-            proved, source = _proved(certificate, loss, claim, is_grouped=group is not None)
-            bound = proved if bound is None else bound
-        if bound is None:
-            raise UsageError("a new watch needs --bound, the error not to be exceeded, or --certificate.")
         terms = WatchTerms(
             bound=bound,
-            certificate=source,
             groups=tuple(groups.split(",")) if groups else (),
             alpha=alpha,
             loss=loss,
@@ -252,6 +245,7 @@ def watch(
             cluster=cluster,
             claim=claim,
         )
+        terms = terms if certificate is None else with_proof(terms, certificate, answers)
         state = Watch.start(file, terms, stream=stream)
     before, alarms = state.labels, 0
     if table is not None:
@@ -340,40 +334,6 @@ def _abstention(answers: str, scores: str, risk: float, thresholds: str | None, 
         raise UsageError("a search for a threshold needs --thresholds, such as 0.9,0.8,0.7.")
     grid = tuple(as_number(each.strip()) for each in thresholds.split(","))
     return Abstention(column=answers, scores=scores, risk=risk, thresholds=grid, rule=rule)  # type: ignore[arg-type]
-
-
-def _proved(path: Path, loss: str, claim: str | None, *, is_grouped: bool) -> tuple[float, dict[str, Any]]:
-    """Return the bound that a certificate or a ledger has for what is watched, and what names it."""
-    import hashlib
-
-    if path.suffix == ".jsonl":
-        from codebound.holdout.ledger import read_ledger
-        from codebound.holdout.sentences import best_line
-        from codebound.holdout.units import parse_answer_loss
-
-        found = read_ledger(path)
-        line = best_line(found) if found.seal["kind"] == "seal" else None
-        if line is None or (is_grouped and line["groups"] is None):
-            raise UsageError(
-                f"{path} proves no error{' of each group' if is_grouped else ''} that could be watched."
-            )
-        about = (found.seal["loss"], (found.seal["clusters"] or {}).get("claim"))
-        if about != (parse_answer_loss(loss), claim):
-            raise UsageError(
-                f"{path} is about another loss or claim than the watch, which shows nothing of this one."
-            )
-        results = [line["result"], *(line["groups"] if is_grouped else ())]
-        bound, delta, content = max(each["bound"] for each in results), found.seal["delta"], found.content
-    else:
-        from codebound.certificate.file import Certificate
-
-        made, content = Certificate.load(path), path.read_bytes()
-        if is_grouped or claim is not None or str(made.question) != loss:
-            raise UsageError(
-                f"{path} is about {made.question}, not about what is watched: give a bound instead."
-            )
-        bound, delta = made.claim.bound, made.claim.delta
-    return bound, {"delta": delta, "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def _show(ledger: Ledger, output: Format, line: Line | None = None) -> None:

@@ -9,7 +9,7 @@ __all__, __getattr__, __dir__ = lazily(
     __name__,
     """
     codebound.holdout.advice: Situation plan
-    codebound.holdout.alarms: Watch WatchTerms
+    codebound.holdout.alarms: Watch WatchTerms with_proof
     codebound.holdout.ledger: Ledger read_ledger
     codebound.holdout.seals: Abstention Plan seal
     codebound.holdout.statements: abstain better faithful look look_at_planned

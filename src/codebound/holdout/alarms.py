@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,14 @@ import numpy as np
 from codebound.bounds.monitoring import Mixture
 from codebound.bounds.risk import check_delta
 from codebound.holdout.answers import label_of, parse_csv, read_table, split_spec
-from codebound.holdout.ledger import Ledger, read_lines, require_latest, sole_writer, write_ledger
+from codebound.holdout.ledger import (
+    Ledger,
+    read_ledger,
+    read_lines,
+    require_latest,
+    sole_writer,
+    write_ledger,
+)
 from codebound.holdout.units import parse_answer_loss, require_claim, units_of
 from codebound.run.errors import DataError, UsageError
 
@@ -38,7 +46,7 @@ class WatchTerms:
     """Everything that is fixed before a stream begins.
 
     Attributes:
-        bound: Error B that must not be exceeded, certified for instance.
+        bound: Error B that must not be exceeded; None until :func:`with_proof` has found it.
         alpha: Chance of a false alarm, ever.
         loss: As in a seal, without ``precision``.
         groups: Names of all groups; each has an alarm of its own.
@@ -48,7 +56,7 @@ class WatchTerms:
         certificate: Hash and delta of the file that certified B.
     """
 
-    bound: float
+    bound: float | None = None
     alpha: float = 0.01
     loss: str | Sequence[str] = "wrong"
     groups: Sequence[str] = ()
@@ -59,6 +67,8 @@ class WatchTerms:
 
     def record(self, stream: str) -> dict[str, Any]:
         """Return the first line."""
+        if self.bound is None:
+            raise UsageError("a new watch needs --bound, the error not to be exceeded, or --certificate.")
         Mixture(bound=self.bound, alpha=check_delta(self.alpha))  # which checks both
         loss = parse_answer_loss(self.loss)
         if loss[0] == "precision":
@@ -79,6 +89,51 @@ class WatchTerms:
             if self.cluster is None
             else {"claim": self.claim, "column": self.cluster, "salt": secrets.token_hex(32)},
         }
+
+
+def with_proof(terms: WatchTerms, path: Path, answers: str | None = None) -> WatchTerms:
+    """Return terms with the error that a file proves, and what names the file.
+
+    Args:
+        terms: Their bound, if they have one, is not below what is proved.
+        path: A ledger, or a certificate (``.cbound``).
+        answers: The column that is watched. Of a ledger without a look at it, the limit is the largest, which
+            holds for every column that was looked at.
+    """
+    proof = _ledger_proof if path.suffix == ".jsonl" else _certificate_proof
+    proved, delta, content = proof(path, terms, answers)
+    bound = proved if terms.bound is None else terms.bound
+    if bound < proved:
+        raise UsageError(f"{path} proves an error of at most {proved}, and not the bound {bound}.")
+    kept = {"delta": delta, "sha256": hashlib.sha256(content).hexdigest()}
+    return replace(terms, bound=bound, certificate=kept)
+
+
+def _ledger_proof(path: Path, terms: WatchTerms, answers: str | None) -> tuple[float, float, bytes]:
+    found, limits, is_grouped = read_ledger(path), dict[str, float](), terms.group is not None
+    seal = found.seal
+    for line in found.statements if seal["kind"] == "seal" else ():
+        if line["kind"] == "look" and line["result"] and (line["groups"] or not is_grouped):
+            results = [line["result"], *(line["groups"] if is_grouped else ())]
+            column, limit = line["column"]["name"], max(each["bound"] for each in results)
+            limits[column] = min(limit, limits.get(column, 1.0))
+    if not limits:
+        of = " of each group" if is_grouped else ""
+        raise UsageError(f"{path} proves no error{of} that could be watched.")
+    if (seal["loss"], (seal["clusters"] or {}).get("claim")) != (parse_answer_loss(terms.loss), terms.claim):
+        raise UsageError(
+            f"{path} is about another loss or claim than the watch, which shows nothing of this one."
+        )
+    return limits.get(answers or "", max(limits.values())), seal["delta"], found.content
+
+
+def _certificate_proof(path: Path, terms: WatchTerms, answers: str | None) -> tuple[float, float, bytes]:
+    from codebound.certificate.file import Certificate
+
+    made = Certificate.load(path)
+    if (terms.group, terms.claim, terms.loss) != (None, None, str(made.question)):
+        raise UsageError(f"{path} is about {made.question}, not about what is watched: give a bound instead.")
+    return made.claim.bound, made.claim.delta, path.read_bytes()
 
 
 @dataclass(slots=True)
@@ -309,10 +364,15 @@ def read_chunks(descriptor: int, name: str) -> Iterator[AnswerTable]:
     """Yield the new rows of a CSV that comes through a pipe, as soon as they are there."""
     header, rest = b"", b""
     while chunk := os.read(descriptor, 1 << 20):
-        whole, feed, rest = (rest + chunk).rpartition(b"\n")
+        rest += chunk
+        end = rest.rfind(b"\n") + 1
+        while rest.count(b'"', 0, end) % 2:  # within quotes a line feed ends no row
+            end = rest.rfind(b"\n", 0, end - 1) + 1
+        whole, rest = rest[:end], rest[end:]
         if whole and not header:
-            header, _, whole = whole.partition(b"\n")
+            header, feed, whole = whole.partition(b"\n")
+            header += feed
         if whole:
-            yield parse_csv(header + b"\n" + whole + feed, name)
+            yield parse_csv(header + whole, name)
     if rest:
         raise DataError(f"{name} ends in the middle of a row: {rest[:80]!r}. The rows before it were taken.")

@@ -116,7 +116,7 @@ def abstain(path: Path | str, how: Abstention, *, data: object = None) -> Ledger
                 answered.append(int(units.with_any(masks.about & part & is_answered).sum()))
                 wrong.append(int(units.with_any(masks.lost & part & is_answered).sum()))
             n = int(units.with_any(masks.about & part).sum())
-            return _thresholds(answered, wrong, n, level, how)
+            return threshold_result(answered, wrong, n, level, how)
 
         return statement, count
 
@@ -254,7 +254,7 @@ def _compared(a_only: int, b_only: int, n: int, level: LookFacts, margin: float)
     return {**found, "shown": limit.is_better, "limit": limit.limit + 0.0}
 
 
-def _thresholds(
+def threshold_result(
     answered: list[int], wrong: list[int], n: int, level: LookFacts, how: Abstention
 ) -> dict[str, Any]:
     """Return the threshold that a rule chooses, and the share of units that is answered there."""

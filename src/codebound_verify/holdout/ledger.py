@@ -20,14 +20,9 @@ SEALED = (
     "Classifiers and thresholds of planned statements were made and chosen without these rows.",
     "Those of other statements: with nothing of them but the seal's numbers and the answers above.",
 )
-GROUPED = ("Groups, known before, were formed without regard to errors.",)
-CLUSTERED = {
-    claim: (
-        f"Clusters are independent draws; the claim is about {row} of a new one, not on a row.",
-        "Their names and the order of rows have no regard to errors.",
-    )
-    for claim, row in (("row", "one random row"), ("any", "any row"))
-}
+GROUPED = "Groups, known before, were formed without regard to errors."
+CLUSTERED = "Clusters are independent draws; the claim is about {} row of a new one, not on a row."
+NAMED = "Their names and the order of rows have no regard to errors."
 WATCHED = (
     "The first line was fixed before an outcome was seen, and no other watch of the stream thrown away.",
     "The labels are all of the stream, in order, or were chosen without regard to the outcome.",
@@ -163,8 +158,11 @@ def _judge_watch(first: Record, lines: Iterator[Record], table: object) -> dict[
 
 def _list_special(first: Record) -> list[str]:
     """Declarations that groups and clusters bring."""
-    clusters = () if first["clusters"] is None else CLUSTERED[first["clusters"]["claim"]]
-    return [*(() if first["groups"] is None else GROUPED), *clusters]
+    told = [] if first["groups"] is None else [GROUPED]
+    if first["clusters"] is not None:
+        claim = first["clusters"]["claim"]
+        told += [CLUSTERED.format("one random" if claim == "row" else claim), NAMED]
+    return told
 
 
 def _sentence(seal: Record, line: Record) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from io import BytesIO
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -53,15 +54,13 @@ def read_chain(content: bytes, hashes: list[str]) -> Iterator[Record]:
         raise Refused(
             f"Ledger: it has {len(content)} bytes; {MOST_BYTES} are allowed, the last of them a line feed."
         )
-    count, start, head, date = content.count(b"\n"), 0, "0" * 64, ""
-    for number in range(1, count + 1):
-        end = content.index(b"\n", start)
-        line, start, where = content[start:end], end + 1, f"Ledger: line {number}"
+    count, head, date = content.count(b"\n"), "0" * 64, ""
+    for number, line in enumerate(BytesIO(content), start=1):
+        line, where = line[:-1], f"Ledger: line {number}"
         if len(line) > MOST_IN_LINE:
             raise Refused(f"{where} has more than {MOST_IN_LINE} bytes.")
         found: Any = read_canonical(line, where)
-        found = found if type(found) is dict else {}
-        if found.get("previous") != head:
+        if type(found) is not dict or found.get("previous") != head:
             raise Refused(f"{where} does not follow the one before it: one was changed, removed or moved.")
         if DATE(found.get("date"), f"{where}.date") < date:
             raise Refused(f"{where} is dated before the line above it.")
@@ -88,7 +87,7 @@ def _is_cell(value: Any) -> bool:
 
 
 def _is_loss(value: Any) -> bool:
-    if not (type(value) is list and value and all(map(_is_cell, value))):
+    if not _is_list(value, 3, _is_cell):
         return False
     kind, *named = value
     if kind == "residual" and not all(each[0] not in "+-" and number_of(each) > 0 for each in named):
@@ -96,14 +95,8 @@ def _is_loss(value: Any) -> bool:
     return NAMED.get(kind) == len(named) == len({*named})
 
 
-def _are_names(value: Any) -> bool:
-    return (
-        type(value) is list and 0 < len(value) <= GROUPS_LIMIT and all(map(_is_cell, value)) and rise(value)
-    )
-
-
-def _is_grid(value: Any) -> bool:
-    return type(value) is list and 0 < len(value) <= 256 and all(map(_is_number, value)) and rise(value[::-1])
+def _is_list(value: Any, most: int, is_so: Callable[[Any], bool]) -> bool:
+    return type(value) is list and 0 < len(value) <= most and all(map(is_so, value))
 
 
 def rise(values: Any) -> bool:
@@ -117,8 +110,8 @@ SHARE = value("a number strictly between 0 and 1", lambda each: type(each) is fl
 MARGIN = value("a number from 0 to below 1", lambda each: _is_number(each) and 0.0 <= each < 1.0)
 TEXT = text(SHORT, "a text of 1 to 400 characters")
 LOSS = value("a loss of the page", _is_loss)
-NAMES = value("cells in rising order", _are_names)
-GRID = value("thresholds that fall", _is_grid)
+NAMES = value("cells in rising order", lambda each: _is_list(each, GROUPS_LIMIT, _is_cell) and rise(each))
+GRID = value("thresholds that fall", lambda each: _is_list(each, 256, _is_number) and rise(each[::-1]))
 NULL = value("null", lambda each: each is None)
 ANY = value("anything", lambda _: True)
 SHA256 = text("[0-9a-f]{64}", "64 hexadecimal digits")

@@ -128,6 +128,30 @@ def test_a_certified_error_is_watched(table, codebound):
     assert not Path("v.watch.jsonl").exists()
 
 
+def test_the_certificate_of_a_watch_is_about_the_column_that_is_watched(table, codebound):
+    codebound("holdout", "seal", "answers.csv:label", "--look", "a", "--look", "b")
+    codebound("holdout", "look", table, "--best")
+    limits = {
+        each["column"]["name"]: each["result"]["bound"]
+        for each in map(json.loads, Path(table).read_text().splitlines()[1:])
+    }
+    assert limits["b"] < limits["a"]
+    for number, (answers, proved) in enumerate((("a", limits["a"]), ("b", limits["b"]))):
+        watch = f"{number}.watch.jsonl"
+        code, _, err = codebound(
+            "holdout", "watch", watch, "answers.csv:label", "--answers", answers, "--certificate", table
+        )
+        assert code in (0, 3), err  # it alarms: all errors come first
+        assert json.loads(Path(watch).read_text().splitlines()[0])["bound"] == proved
+    Path("stream.csv").write_text("wrong\n0\n")  # of a or of b: nothing says so
+    again = ("holdout", "watch", "c.watch.jsonl", "stream.csv:wrong", "--certificate", table)
+    assert codebound(*again)[0] == 0
+    assert json.loads(Path("c.watch.jsonl").read_text().splitlines()[0])["bound"] == limits["a"]
+    code, _, err = codebound(*again[:2], "d.watch.jsonl", *again[3:], "--bound", limits["a"] - 0.01)
+    assert (code, "and not the bound" in err) == (2, True)
+    assert not Path("d.watch.jsonl").exists()
+
+
 def test_predictions_and_weights_are_columns_too(own_cache, codebound):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(300, 4)).astype("f4"), rng.integers(0, 3, 300)

@@ -177,6 +177,19 @@ def test_rows_come_through_a_pipe(live):
         clustered.extend(stream([0], p=["x"]), "wrong")
 
 
+def test_a_row_of_several_lines_comes_whole_through_a_pipe():
+    out, into = os.pipe()
+    chunks = read_chunks(out, "stdin")
+    for new in (b'wrong,why\n0,"a\n', b'b"\n1,"c ""d""\n', b'e"\n'):
+        os.write(into, new)
+        if new.startswith(b"b"):
+            assert next(chunks).columns == {"wrong": ("0",), "why": ("a\nb",)}
+    assert next(chunks).columns == {"wrong": ("1",), "why": ('c "d"\ne',)}
+    os.close(into)
+    assert next(chunks, None) is None
+    os.close(out)
+
+
 def test_more_labels_than_a_line_has_are_split_with_their_groups(tmp_path, own_cache, monkeypatch):
     monkeypatch.setattr(alarms, "MOST_LABELS", 7)
     draw = np.random.default_rng(3)
