@@ -36,8 +36,8 @@ def test_import_is_silent_and_leaves_torch_alone():
 
 def test_the_command_line_loads_no_heavy_library():
     heavy = ("torch", "numpy", "sklearn", "PIL", "matplotlib")
-    result = run(f"import sys, codebound.cli.main; print([m for m in {heavy!r} if m in sys.modules])")
-    assert result.stdout == "[]\n"
+    code = "import sys, codebound.cli.main, codebound.methods.search as search; search.list_methods()"
+    assert run(f"{code}; print([m for m in {heavy!r} if m in sys.modules])").stdout == "[]\n"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ __all__, __getattr__, __dir__ = lazily(
     __name__,
     """
     codebound_networks.about_f.base: load_base
-    codebound_networks.about_f.disagreement: bound_through
     codebound_networks.reading.loading: load_model
     codebound_networks.reading.walk: wrap
     codebound_networks.train.config: TrainConfig

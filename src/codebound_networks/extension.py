@@ -1,7 +1,6 @@
 """Verbs, methods, readers and forms for the entry point group ``codebound.extensions``."""
 
-from codebound.methods.search import Method
-from codebound.run.extensions import NETWORKS, Verb
+from codebound.run.extensions import NETWORKS, Method, Verb
 
 VERBS = {
     "doctor": Verb("codebound_networks.cli.doctor:command", after="data", has_config=False),

@@ -1,7 +1,6 @@
 """Parts that the papers add to ``codebound``. The entry point group ``codebound.extensions`` finds them."""
 
-from codebound.methods.search import Method
-from codebound.run.extensions import NETWORKS, Verb
+from codebound.run.extensions import NETWORKS, Method, Verb
 from codebound_papers.compress.catalogue import COMPRESSORS
 
 VERBS = {

@@ -17,7 +17,6 @@ from codebound.classifier import load_classifier
 from codebound.request import Run
 from codebound.run.errors import FormatError
 from codebound.sample.load import load_sample
-from codebound_networks.about_f.disagreement import bound_through
 from codebound_verify.__main__ import main as second
 
 DIGITS = load_sample("digits")
@@ -104,18 +103,6 @@ def test_weights_that_the_certificate_does_not_name_are_refused(folder):
         exchange(folder / "g.safetensors", "coefficients", roll)
     exchange(folder / "g.safetensors", "coefficients", roll)
     assert second([str(folder)]) == 1
-
-
-@of("picked")
-def test_no_bound_goes_through_exchanged_weights(folder):
-    unnamed(folder)
-    exchange(folder / "g.safetensors", "coefficients", roll)
-    f = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
-    fresh = DIGITS.select(range(500, 700), role="unlabelled")
-    with pytest.raises(Exception, match="Weights:"):
-        bound_through(
-            folder / "certificate.cbound", f, sample=SOME, unlabelled=fresh, weights=folder / "g.safetensors"
-        )
 
 
 @of("picked")

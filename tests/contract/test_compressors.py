@@ -9,10 +9,9 @@ import torch
 from torch import nn
 
 from codebound.certification import certify
-from codebound.methods.search import Method
 from codebound.request import Run
 from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
-from codebound.run.extensions import find_extensions
+from codebound.run.extensions import Method, find_extensions
 from codebound.sample.load import load_sample
 from codebound_networks.codes.modes import decode_tensors, encode_tensors
 from codebound_networks.reading.walk import wrap

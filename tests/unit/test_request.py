@@ -15,6 +15,7 @@ from codebound.certificate.offers import assess, issue
 from codebound.methods.search import Search
 from codebound.request import Task
 from codebound.run.errors import CertificateError, DataError, UsageError
+from codebound.sample.order import Design
 from codebound.sample.questions import Question
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.original import Original
@@ -54,6 +55,24 @@ def test_unlabelled_inputs_add_how_often_two_networks_differ():
         )
     assert certificate.claim.bound == pytest.approx(risk.bound + disagreement.bound)
     assert (certificate.claim.law, certificate.claim.subject, certificate.statement) == ("sum", "f", "C-12b")
+
+
+@pytest.mark.parametrize(
+    ("copies", "counted"), [("any", (2, 4)), ("independent", (2, 6)), ("repeated", (1, 3))]
+)
+def test_copies_of_fresh_inputs_are_counted_like_those_of_the_sample(copies, counted):
+    x = FRESH.x.reshape(300, 4) / 16.0
+    both = original(2.5).arrays, {name: code.weights() for name, code in CODES.items()}
+    answers = [(x @ each["0.weight"].T.astype(float) + each["0.bias"]).argmax(1) for each in both]
+    (one, other, *_), (differs, *_) = (
+        np.flatnonzero(each) for each in (answers[0] == answers[1], answers[0] != answers[1])
+    )
+    fresh = FRESH.select([one, other, one, differs, differs, one], role="unlabelled")
+    task = task_about(2.5, unlabelled=fresh, design=Design(copies=copies))
+    search = Search(task, "quick")
+    search.propose(Message(task.options, CHAIN, CODES))
+    disagreement = search.best.tallies[1]
+    assert (disagreement.errors, disagreement.n) == counted
 
 
 def test_on_a_domain_the_margin_covers_the_distance_and_is_paid_for():

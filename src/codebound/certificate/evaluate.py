@@ -19,8 +19,6 @@ from codebound.sample.losses import WRONG
 from codebound.sample.questions import Question
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
@@ -206,12 +204,7 @@ def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) 
 @torch.no_grad()
 def find_agreements(first: nn.Module, second: nn.Module, data: DeviceData) -> NDArray[np.bool_]:
     """Mask of the inputs on which two networks clearly predict the same."""
-    found = []
-    networks = [_Evaluation(network, data.scaling) for network in (first, second)]
-    for x, _ in data.chunks(chunk_size_of(data), torch.float64):
-        (a, is_clear_a), (b, is_clear_b) = (winners(*network.wide(x)) for network in networks)
-        found.append((is_clear_a & is_clear_b & (a == b)).cpu().numpy())
-    return np.concatenate(found)
+    return collect_answers(first, data).agreements(collect_answers(second, data)).cpu().numpy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +214,10 @@ class Answers:
     labels: Tensor
     is_clear: Tensor
     errors: int = 0
+
+    def agreements(self, other: Answers) -> Tensor:
+        """Mask of the examples to which both clearly give the same answer."""
+        return self.is_clear & other.is_clear & (self.labels == other.labels)
 
 
 @torch.no_grad()
@@ -233,7 +230,7 @@ def collect_answers(f: nn.Module, sample: DeviceData) -> Answers:
     for x, y in sample.chunks(chunk_size_of(sample), torch.float64):
         logits, is_sure = evaluate.wide(x)
         errors += int((_are_errors(logits, y) | ~is_sure).sum())
-        parts.append(winners(logits, is_sure))
+        parts.append(_winners(logits, is_sure))
     labels, is_clear = map(torch.cat, zip(*parts, strict=True))
     return Answers(labels, is_clear, errors)
 
@@ -241,23 +238,15 @@ def collect_answers(f: nn.Module, sample: DeviceData) -> Answers:
 @torch.no_grad()
 def count_differences(said: Answers, g: nn.Module, rows: Sample, *, takes_stored: bool) -> int:
     """Inputs on which g predicts something else, or one of them not clearly; g takes the rows of them."""
-    g = g if takes_stored else g.double()
-    total = 0
-    for at in parts_of(rows):
-        own = torch.from_numpy(rows.x[at])
-        labels, is_clear = winners(g(own if takes_stored else rows.scaling.apply(own, torch.float64)))
-        total += int((~(said.is_clear[at] & is_clear & (said.labels[at] == labels))).sum())
-    if not takes_stored:
-        g.float()  # as it was
-    return total
+    if takes_stored:
+        parts = [g(torch.from_numpy(rows.x[at : at + _ROWS])) for at in range(0, rows.n, _ROWS)]
+        own = Answers(*_winners(torch.cat(parts)))
+    else:
+        own = collect_answers(g, rows.on("cpu"))
+    return int((~said.agreements(own)).sum())
 
 
-def parts_of(sample: Sample) -> Iterator[slice]:
-    """Slices of a sample that are evaluated at once."""
-    return (slice(start, start + _ROWS) for start in range(0, sample.n, _ROWS))
-
-
-def winners(outputs: Tensor, is_sure: Tensor | bool = True) -> tuple[Tensor, Tensor]:
+def _winners(outputs: Tensor, is_sure: Tensor | bool = True) -> tuple[Tensor, Tensor]:
     """The class that wins, and whether it does beyond the tolerance of counting."""
     labels = outputs.argmax(1)
     return labels, ~_are_errors(outputs, labels) & is_sure

@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from codebound.bounds.risk import count_of, percent
-from codebound.request import NO_NETWORK, Effort
 from codebound.run.errors import (
     CertificateError,
     FormatError,
@@ -23,45 +22,25 @@ from codebound.run.errors import (
     UsageError,
     did_you_mean,
 )
-from codebound.run.extensions import find_extensions, form_of, import_named, resolve
+from codebound.run.extensions import Method, find_extensions, form_of, import_named, resolve
 from codebound.run.progress import Progress, silent
 from codebound.sample.counting import Term
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import torch
 
     from codebound.bits.plain_code import Bits, Ledger
     from codebound.certificate.offers import Offer, Outcome
     from codebound.known.messages import AbstractMessage
-    from codebound.request import Task
+    from codebound.request import Effort, Task
     from codebound.run.job import Engine
     from codebound.sample.dataset import DeviceData
 
-EFFORTS: tuple[Effort, ...] = get_args(Effort)
 HOLD_OUT = "hold-out"
 _FIRST_ANSWER = ("split", "picks")  # the quickest methods that say more than guessing
 _SHOWN_BYTES = 64  # of a message, which can be as large as a network
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """A way to make classifiers.
-
-    Attributes:
-        sentence: What it does, in words.
-        function: What offers to a search, or where that is: ``"package.module:function"``.
-        is_own: Whether g is a network of its own, for which f is not looked at unless there is a base.
-        is_spare: Whether ``auto`` takes it only where nothing before says more than guessing, or at max.
-        needs_network: Whether it starts from f: ``auto`` leaves it out where there is none.
-    """
-
-    sentence: str
-    function: str | Callable[[Search], None]
-    is_own: bool = False
-    is_spare: bool = False
-    needs_network: bool = False
 
 
 METHODS = {
@@ -323,6 +302,8 @@ def run(search: Search, name: str, *, minutes: float | None = None) -> Offer:
 
 def _try(search: Search, name: str) -> None:
     """Run a method, or all of them, at the effort of the search."""
+    from codebound.request import NO_NETWORK
+
     for each, method in (list_methods() if name == "auto" else {name: find_method(name)}).items():
         search.running, search.held = each, None
         if name == "auto" and method.needs_network and search.task.original is None:
@@ -346,13 +327,16 @@ def _try(search: Search, name: str) -> None:
 
 def _try_within(search: Search, name: str) -> None:
     """The same at every effort in turn, until the time is up."""
+    from codebound.request import Effort
+
     search.progress = partial(_watch, search, search.progress)
-    for effort in EFFORTS:
+    *_, most = efforts = get_args(Effort)
+    for effort in efforts:
         search.effort = effort
         try:
             _try(search, name)
         except (UnsuitedError, ModelError, FormatError):
-            if effort == EFFORTS[-1] and search.best is None:
+            if effort == most and search.best is None:
                 raise
 
 

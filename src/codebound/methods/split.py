@@ -27,8 +27,8 @@ def require_own(search: Search) -> None:
     """
     if search.task.is_about_f:
         raise UnsuitedError(
-            "a rule learns a classifier of its own. Certify it alone; bound_through bounds f by it "
-            "and by how often the two differ."
+            "a rule learns a classifier of its own. Certify it alone; holdout faithful bounds how often "
+            "f differs from it."
         )
     if search.task.arranged.units < _LEAST:
         raise UnsuitedError(f"a share needs at least {_LEAST} examples. Got {search.task.arranged.units}.")

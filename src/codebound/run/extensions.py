@@ -40,6 +40,25 @@ class Verb:
 
 
 @dataclass(frozen=True, slots=True)
+class Method:
+    """A way to make classifiers.
+
+    Attributes:
+        sentence: What it does, in words.
+        function: What offers to a ``Search``, or where that is: ``"package.module:function"``.
+        is_own: Whether g is a network of its own, for which f is not looked at unless there is a base.
+        is_spare: Whether ``auto`` takes it only where nothing before says more than guessing, or at max.
+        needs_network: Whether it starts from f: ``auto`` leaves it out where there is none.
+    """
+
+    sentence: str
+    function: str | Callable[[Any], None]
+    is_own: bool = False
+    is_spare: bool = False
+    needs_network: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Extensions:
     """Tables of all extensions, and reasons for missing ones."""
 

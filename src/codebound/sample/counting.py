@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from codebound.bounds.numerics import binomial_inverse_upper, float_above, picked_inverse_upper
 from codebound.run.errors import DataError, UsageError
 from codebound.run.extensions import LazyModule
@@ -19,6 +17,7 @@ from codebound.sample.questions import ALL, ANY_ROW, EACH_CLASS, EACH_GROUP, ONE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     import torch
     from numpy.typing import NDArray
     from torch import Tensor
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 else:
-    torch = LazyModule("torch")
+    np, torch = LazyModule("numpy"), LazyModule("torch")
 
 MOST_PARTS = 1024
 _OF_CLUSTERS = (ONE_ROW, ANY_ROW)

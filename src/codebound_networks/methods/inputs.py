@@ -41,12 +41,12 @@ _FEW = 64  # examples that show how sure predictions are
 _INSTEAD = (
     " If it was neither trained nor selected on the sample, give it as a base (methods auto, scores): "
     "its scores are then declared and counted. Else certify a network of another kind (methods auto, picks, "
-    "split) and bound this one through it, by fresh inputs on which the two differ "
-    "(codebound_networks.bound_through), or by a hold-out set."
+    "split), and add how often this one differs from it on fresh inputs (codebound holdout faithful); or "
+    "use a hold-out set."
 )
 _THROUGH = (
-    "Certify without this claim, and bound f through what is certified, by how often the two differ: on a "
-    "test sample, or on fresh inputs (codebound_networks.bound_through)."
+    "Certify without this claim, and add how often f differs from what is certified: on a test sample, or on "
+    "fresh inputs (codebound holdout faithful)."
 )
 _MOST_COUNTING = 1 << 46  # multiplications, over all examples (docs/format.md, 8.9)
 _SCORED = " What is certified are its scores, as they are declared."

@@ -13,9 +13,10 @@ from worlds.samples import written_clusters
 from codebound.certificate.offers import issue
 from codebound.known.messages import Options
 from codebound.methods.guesses import consider
-from codebound.methods.search import Method, Search, UnsuitedError, run
+from codebound.methods.search import Search, UnsuitedError, run
 from codebound.request import Task
 from codebound.run.errors import CertificateError, ModelError
+from codebound.run.extensions import Method
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Linear

@@ -2,8 +2,7 @@
 
 import pytest
 
-from codebound.methods.search import Method
-from codebound.run.extensions import TABLES, Verb, find_extensions, resolve
+from codebound.run.extensions import TABLES, Method, Verb, find_extensions, resolve
 from codebound_networks import extension
 
 
