@@ -20,7 +20,7 @@ from codebound.bounds.risk import count_of
 from codebound.certificate.decoding import decode, read_message, require_declared
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE
-from codebound.certificate.words import find_unnamed
+from codebound.certificate.words import require_names
 from codebound.known.encoder import Encoded
 from codebound.known.provenance import BASE_FILE
 from codebound.known.score_tables import Biased
@@ -46,10 +46,6 @@ if TYPE_CHECKING:
     from codebound.sample.columns import Values
 
 _OPSET = 20
-_UNCOMPARED = (
-    "NO GUARANTEE: {0} were compared with nothing, since the certificate does not name them. codebound "
-    "verify {1} compares the weights with the sample; certify again, and the certificate names all of them."
-)
 _EXAMPLES = 3  # in the batch that is exported; their number stays open
 
 
@@ -304,8 +300,7 @@ def load_classifier(
     """The network g of a certificate, from the folder that ``certify`` wrote, or from the file in it.
 
     Needs nothing but that folder, and the encoder where the certificate declares one. What lies beside a
-    certificate and is not what it names is refused; an older certificate does not name all of it, and then
-    the guarantee is left out.
+    certificate and is not what it names is refused.
 
     Args:
         path: The folder, or the certificate.
@@ -357,7 +352,7 @@ def load_classifier(
     result: dict[str, Any] = {}
     with suppress(FormatError):  # a certificate alone has no names
         result = read_json(file.with_name(RESULT), advice="")
-    strange = find_unnamed(certificate, result)
+    require_names(certificate, result)
     told: Any = result.get("class_names")
     are_names = isinstance(told, list) and all(isinstance(each, str) for each in told)
     names = tuple(told) if are_names else ()
@@ -368,7 +363,7 @@ def load_classifier(
         classes=classes,
         labels=None if kernel is None else kernel.classes,
         class_names=names,
-        sentence=doubt or (_UNCOMPARED.format(strange, file) if strange else certificate.sentence),
+        sentence=doubt or certificate.sentence,
         encoder="" if encoder is not None or made is None else made.name,
         columns=_columns(result),
         typical=None if encoder is not None else _typical(kernel, scaling, shape),

@@ -41,7 +41,6 @@ READERS = {
     "modules": "codebound_networks.about_f.models:as_traced",
     "networks": "codebound_networks.about_f.models:load_network",
     "bases": "codebound_networks.about_f.base:load_base",
-    "class names": "codebound_networks.about_f.models:head_from_names",
     "models": "codebound_networks.reading.loading:load_model",
 }
 

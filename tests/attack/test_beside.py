@@ -135,7 +135,8 @@ def test_names_where_the_certificate_names_none(folder):
     assert result["class_names"] == []
     result["class_names"] = [str((each + 1) % 10) for each in range(10)]
     (folder / "result.json").write_text(json.dumps(result))
-    assert "NO GUARANTEE: the names in result.json" in load_classifier(folder).sentence
+    with pytest.raises(FormatError, match="names of classes and columns"):
+        load_classifier(folder)
 
 
 @of("decoded")

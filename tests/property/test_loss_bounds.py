@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from codebound.bounds.occam import occam_binomial, occam_loss
+from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import OccamFacts
 from codebound.sample.counting import Tally, terms_of
 
@@ -16,13 +16,6 @@ BITS = st.floats(0, 1e5)
 
 def clopper_pearson(errors: int, n: int, delta: float) -> float:
     return 1.0 if errors == n else float(beta.ppf(1.0 - delta, errors + 1, n - errors))
-
-
-@given(COUNTS, BITS, DELTAS)
-def test_a_loss_is_bounded_as_an_error_is(counts, bits, delta):
-    facts = OccamFacts(errors=counts[0], n=counts[1], code_bits=bits, delta=delta)
-    found = occam_loss(facts)
-    assert (found.value, found.ref) == (occam_binomial(facts).value, "C-17")
 
 
 @given(st.lists(COUNTS, min_size=1, max_size=5), BITS, DELTAS)

@@ -6,7 +6,7 @@ from scipy.stats import beta
 from worlds import rates
 
 from codebound.bounds.held_out import holdout, looked_risk
-from codebound.bounds.occam import occam_loss
+from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import HoldoutFacts, LookFacts, OccamFacts
 from codebound.sample.counting import Tally, terms_of
 
@@ -123,7 +123,7 @@ def predictions(runs: int, n: int = 300):
 @pytest.mark.parametrize("runs", SIZES)
 def test_precision_is_bounded_by_what_was_predicted(runs):
     facts = [OccamFacts(errors=k, n=m, code_bits=0, delta=DELTA) for k, m in predictions(runs)]
-    missed = sum(occam_loss(each).value < 0.2 for each in facts)
+    missed = sum(occam_binomial(each).value < 0.2 for each in facts)
     assert not exceeds(missed, runs)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.occam import occam_loss
+from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import OccamFacts
 from codebound.sample.counting import Tally, terms_of
 
@@ -32,7 +32,7 @@ def class_misses(*, bits: float, n_of) -> int:
     found = 0
     for size, each in zip(sizes, errors, strict=True):
         k, n = int(each[:, 1].min()), int(n_of(size))
-        found += occam_loss(OccamFacts(errors=k, n=n, code_bits=bits, delta=DELTA)).value < RISKS[1]
+        found += occam_binomial(OccamFacts(errors=k, n=n, code_bits=bits, delta=DELTA)).value < RISKS[1]
     return found
 
 

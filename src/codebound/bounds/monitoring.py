@@ -57,6 +57,7 @@ class Mixture:
         labels: Number of outcomes so far.
         errors: Number of ones among them.
         alarm_at: Number of the label at which the alarm was raised; None if it never was.
+        log_wealth: ``ln W`` after the last label, rounded down.
 
     Example:
         >>> watch = Mixture(bound=0.05, alpha=0.01)
@@ -78,13 +79,8 @@ class Mixture:
         self._right = np.log1p((self.bound - rates) / (1.0 - self.bound))
         self._started = np.full(len(FACTORS), -math.inf)  # log of the started part, for each alternative
         self._rounding = 0.0
-        self._wealth = 0.0
+        self.log_wealth = 0.0
         self._needed = -math.log(self.alpha) * (1.0 + 1e-15)
-
-    @property
-    def log_wealth(self) -> float:
-        """``ln W`` after the last label, rounded down."""
-        return self._wealth
 
     def update(self, outcomes: Iterable[int] | np.ndarray) -> None:
         """Take outcomes in their order: 1 where the classifier was wrong, 0 where it was right."""
@@ -121,7 +117,7 @@ class Mixture:
         wealth = largest + np.log(total) - self._rounding
         if self.alarm_at is None and (reached := np.flatnonzero(wealth >= self._needed)).size:
             self.alarm_at = self.labels + int(reached[0]) + 1
-        self._wealth = float(wealth[-1])
+        self.log_wealth = float(wealth[-1])
         self._started = logs[-1]
         self.labels += len(outcomes)
         self.errors += int(wrong[-1])

@@ -5,7 +5,6 @@ networks at once; printing all of them, or the smallest, costs nothing.
 """
 
 import math
-from dataclasses import replace
 
 from codebound.bounds.numerics import binomial_inverse_upper, kl_inverse_upper, round_up
 from codebound.bounds.risk import OccamFacts, RiskBound
@@ -13,7 +12,7 @@ from codebound.run.errors import UsageError
 from codebound.run.references import implements
 
 
-@implements("C-2", "C-6", "C-10", "I-04", kind="certificate")
+@implements("C-2", "C-6", "C-10", "C-17", "C-17:precision", "I-04", kind="certificate")
 def occam_binomial(facts: OccamFacts) -> RiskBound:
     r"""Occam bound with the exact binomial tail: the certificate.
 
@@ -22,11 +21,14 @@ def occam_binomial(facts: OccamFacts) -> RiskBound:
                 ``R(g) <= max{p : P(Bin(n, p) <= errors(g)) >= delta 2^-code_bits}``.
     Reference.  C-2; C-6 is its use on the compressed network itself, with no margin and no norm. C-10: S may
                 be split by a rule that ignores the data. Given the first part, whatever was made of it is
-                fixed and the rest is still i.i.d.: n and the errors are then those of the rest.
+                fixed and the rest is still i.i.d.: n and the errors are then those of the rest. C-17: n may
+                count the examples that a loss of 0 or 1 is about, decided by the example alone or by g and
+                the input, and ``errors`` those on which it is 1: given which these are, they are independent
+                draws from the conditional distribution. C-17:precision is about those predicted as a class.
     Needs.      g is the decoded network; errors were counted on all of S.
     Direction.  Upper bound; rounding is outward (see numerics.binomial_inverse_upper).
     Checked by. oracle (mpmath, 60 digits), property, validity (teeth: no bits charged, one error dropped; for
-                C-10 errors and size of the whole sample).
+                C-10 errors and size of the whole sample; for C-17 the size of the whole sample).
 
     Example:
         >>> bound = occam_binomial(OccamFacts(errors=300, n=60_000, code_bits=5000, delta=0.05))
@@ -68,29 +70,6 @@ def occam_hoeffding(facts: OccamFacts) -> RiskBound:
     """
     slack = math.sqrt(facts.nats / (2.0 * facts.n))
     return _bound("C-4", min(1.0, (facts.error_rate + slack) * (1.0 + 1e-15)), facts)
-
-
-@implements("C-17", "C-17:precision", kind="certificate")
-def occam_loss(facts: OccamFacts) -> RiskBound:
-    r"""Occam bound for any loss, on the examples that it is about. For g.
-
-    Statement.  A loss is 0 or 1 for a network and an example; whether it is about an example is decided by
-                the example alone, or by the network and the input. All of it is fixed before S is seen.
-                Let n count the examples of S that it is about, ``errors`` those on which it is 1. With
-                probability at least ``1 - delta``, for all g of a prefix-free code at once, the
-                probability of the loss on a new example that it is about is at most the limit of C-2
-                for these numbers.
-    Reference.  C-17: given which examples it is about, they are independent draws from the conditional
-                distribution, and C-2 holds for every number of them; so it holds without the condition.
-                C-17:precision is about the examples that are predicted as a class.
-    Direction.  Upper; a missing example on which it is 0, and a loss too many, are safe.
-    Checked by. property, validity (teeth: the size of the whole sample).
-
-    Example:
-        >>> round(occam_loss(OccamFacts(errors=12, n=980, code_bits=100, delta=0.05)).value, 4)
-        0.1056
-    """
-    return replace(occam_binomial(facts), ref="C-17")
 
 
 def _bound(ref: str, value: float, facts: OccamFacts) -> RiskBound:

@@ -202,20 +202,16 @@ def require_learned(certificate: Certificate, tensors: Mapping[str, Tensor]) -> 
         )
 
 
-def find_unnamed(certificate: Certificate, result: Mapping[str, Any]) -> str:
-    """Files and names whose hash is not in the certificate. Empty if there are none."""
+def require_names(certificate: Certificate, result: Mapping[str, Any]) -> None:
+    """Refuses other names of classes and columns than those of a certificate."""
     inputs = result.get("inputs")
     names = [result.get("class_names", []), inputs.get("columns", []) if isinstance(inputs, dict) else []]
     stated = _find_hash(certificate, _NAMES)
-    if stated and result and _names_sha256(names) != stated:
+    if result and stated != (_names_sha256(names) if any(names) else ""):
         raise FormatError(
             "the names of classes and columns in result.json are not those of the certificate beside it: "
             "answers would have wrong names. Take the result.json that was saved with it."
         )
-    parts = ["the names in result.json"] if any(names) and not stated else []
-    if certificate.is_learned and not _find_hash(certificate, _TENSORS):
-        parts.insert(0, "the weights in g.safetensors")
-    return " and ".join(parts)
 
 
 def _tensors_sha256(tensors: Mapping[str, Tensor]) -> str:

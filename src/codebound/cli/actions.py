@@ -65,7 +65,7 @@ def certify_from_options(
 
     learner = None if options["learner"] is None else load_learner(options["learner"], options["seed"])
     helper = _load_helper(options, sample)
-    network, base = _load_networks(options, sample, encoder)
+    network, base = _load_networks(options, sample)
     if network is not None and {options["weights"], base, helper} == {None}:
         listener.note(f"Warning: no weights were given: {options['model']} is as random as it was made.")
     scores, share = _load_scores(options, sample)
@@ -119,16 +119,9 @@ def _check(options: Mapping[str, Any], out: Path | None) -> None:
         raise UsageError("weights and base belong to an architecture: give it with --model.")
 
 
-def _load_networks(
-    options: Mapping[str, Any], sample: Sample, encoder: Encoder | None
-) -> tuple[nn.Module | None, Pretrained | None]:
-    """The network and its base, from model, weights, base, says and class_names."""
+def _load_networks(options: Mapping[str, Any], sample: Sample) -> tuple[nn.Module | None, Pretrained | None]:
+    """The network and its base, from model, weights, base and says."""
     model, weights = options["model"], options["weights"]
-    if options["class_names"] is not None:
-        if model is not None or encoder is None:
-            raise UsageError("class names make a network of their own, behind an encoder of texts.")
-        base: Pretrained = reader("class names")(encoder, options["class_names"], sample)
-        return base.network, base
     if model is None:
         return None, None
     from codebound.run.tensor_files import state_sha256, state_tensors
@@ -136,7 +129,7 @@ def _load_networks(
     network: nn.Module = reader("networks")(model, sample, weights)
     if options["base"] is None:
         return network, None
-    base = reader("bases")(options["base"], network, sample=sample, says=options["says"] or "")
+    base: Pretrained = reader("bases")(options["base"], network, sample=sample, says=options["says"] or "")
     if weights is None:
         return base.network, base
     if state_sha256(state_tensors(network)) == state_sha256(state_tensors(base.network)):

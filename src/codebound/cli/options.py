@@ -129,7 +129,6 @@ KEYS = {
         "encoder": Key(
             str, "module:factory of a frozen map that turns pictures, rows or texts into features"
         ),
-        "class-names": Key(str, "with an encoder of texts: names of the classes, with commas"),
         "scores": Key(
             list[Path], "scores of every row by a model of yours, .npy or .safetensors; again for each table"
         ),

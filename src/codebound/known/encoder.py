@@ -289,22 +289,3 @@ def describe_differences(table: Sample, other: Sample) -> str:
     names = count_of(labels, "label differs", "labels differ")
     numbers = count_of(count, f"of {apart.size} bytes differs", f"of {apart.size} bytes differ")
     return f"{numbers}, by at most {apart.max()}; {names}"
-
-
-def prototypes(encoder: Encoder, names: tuple[str, ...]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Weights and biases of a linear layer: its scores are the products of a row with those of class names.
-
-    It takes rows that are scaled by ``SCALING``.
-
-    Raises:
-        UsageError: The encoder does not take texts.
-    """
-    if not encoder.takes_texts:
-        raise UsageError(
-            f"class names are texts, and the encoder {encoder.name} takes none. Give a base instead: a "
-            "linear layer for its rows that was made without the sample."
-        )
-    rows = (encoder.rows(names).astype(np.float64) - ZERO) / UNIT
-    weight = rows * (SCALING.divisor / UNIT) / rows.shape[1]
-    bias = -weight.sum(axis=1) * (ZERO / SCALING.divisor)
-    return weight.astype(np.float32), bias.astype(np.float32)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from codebound.known.encoder import prototypes
-from codebound.known.provenance import MAX_WORDS, Pretrained, remember
+from codebound.known.provenance import remember
 from codebound.run.errors import UsageError
 from codebound_networks.about_f.base import origin_of_file
 from codebound_networks.reading.loading import load_model
@@ -18,7 +17,6 @@ from codebound_networks.views.graphs import Traced
 from codebound_networks.views.zoo import ZOO
 
 if TYPE_CHECKING:
-    from codebound.known.encoder import Encoder
     from codebound.sample.dataset import Sample
 
 _CLASSES = 10
@@ -78,18 +76,3 @@ def model_sizes(
     if ":" in model:
         raise UsageError(f"the input shape of {model} is unknown. Give input_shape.")
     raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
-
-
-def head_from_names(encoder: Encoder, names: str, sample: Sample) -> Pretrained:
-    """A linear layer whose scores are the products of a row with those of class names, as a base."""
-    each = tuple(name.strip() for name in names.split(","))
-    if len(each) != sample.classes or not all(each):
-        raise UsageError(
-            f"there are {sample.classes} classes: give as many names, with commas. Got {names!r}."
-        )
-    weight, bias = prototypes(encoder, each)
-    network = load_network("linear", sample)
-    state = dict(zip(network.state_dict(), map(torch.from_numpy, (weight, bias)), strict=True))
-    network.load_state_dict(state)
-    says = f"the class names {', '.join(each)} by {encoder.name}, without looking at the sample"
-    return Pretrained(network, says[:MAX_WORDS])

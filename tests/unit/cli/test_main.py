@@ -53,9 +53,9 @@ def test_hyphens_are_underscores_and_flags_go_on_top(run):
 
 
 def test_a_table_has_keys_and_flags_go_on_top_of_each(run):
-    text = 'data = "digits"\n[known]\nshare = 0.5\nclass_names = "a,b"\nscores = ["x.npy", "y.npy"]\n'
+    text = 'data = "digits"\n[known]\nshare = 0.5\ndata_folder = "a,b"\nscores = ["x.npy", "y.npy"]\n'
     found = json.loads(run(text, "--known", "share=0.3").stdout)[-1]
-    assert found == ["class-names=a,b", "scores=x.npy", "scores=y.npy", "share=0.3"]
+    assert found == ["data-folder=a,b", "scores=x.npy", "scores=y.npy", "share=0.3"]
 
 
 @pytest.mark.parametrize(

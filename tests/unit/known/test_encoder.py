@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +14,6 @@ from codebound.known.encoder import (
     Encoder,
     describe_differences,
     load_encoder,
-    prototypes,
     quantise_rows,
     save_table,
 )
@@ -220,39 +218,7 @@ def test_the_hash_of_texts_tells_their_borders_apart():
     assert hashed("ab", "c") != hashed("a", "bc")
 
 
-@examples(20)
-@given(st.integers(0, 10**6))
-def test_class_names_become_a_layer_whose_scores_are_products_of_rows(seed):
-    rng = np.random.default_rng(seed)
-    vectors = {name: rng.normal(size=6) for name in ("one", "two", "three")}
-    encoder = Encoder(
-        "t",
-        lambda texts: torch.tensor(np.array([vectors[each] for each in texts])),
-        "0" * 64,
-        takes_texts=True,
-    )
-    weight, bias = prototypes(encoder, ("one", "two", "three"))
-    row = rng.integers(0, 256, size=6)
-    products = [(row / 32 - 4) @ (encoder.rows([name])[0] / 32 - 4) / 6 for name in vectors]
-    assert weight @ (row / 255) + bias == pytest.approx(products, abs=1e-4)
-
-
 def test_a_declaration_fits_the_header_and_keeps_the_name():
     made = Encoder("x", lambda x: x, "0" * 64, licence="l" * 1000, origin="o" * 1000).made
     assert (made.name, len(made.by), len(made.of)) == ("x", 400, 400)
     assert Encoder("x", lambda x: x, "0" * 64).made.of == "unknown data"
-
-
-def test_class_names_are_a_base_on_the_command_line(here, codebound):
-    rows = [f"{label},{letter} {number}" for label, letter in ("1a", "0e") for number in range(40)]
-    (here / "t.csv").write_text("\n".join(["label{0|1},text", *rows]))
-    asked = ["certify", "--known", "encoder=my_encoders:letters", "t.csv:label"]
-    code, out, err = codebound(*asked, "--known", "class-names=e,a", "--method", "scores", "--out", "c")
-    assert code == 0, err
-    assert "my_encoders:letters" in out
-    assert "class names e, a" in (here / "c" / "result.json").read_text()
-    code, out, err = codebound("verify", "c")
-    assert (code, out.split(",")[0]) == (0, "ACCEPT")
-    code, _, err = codebound(*asked, "--known", "class-names=a", "--out", "d")
-    assert code != 0
-    assert "give as many names" in err
