@@ -30,13 +30,13 @@ LARGEST_IMPORT = 100
 """Modules of ours that a certificate may load: what nobody needs is not read, and not in the way."""
 MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
-    "codebound": (23_925, 116),
+    "codebound": (23_857, 115),
     "codebound_networks": (12_022, 73),
     "codebound_papers": (23_963, 128),
     "codebound_verify": (9_421, 64),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not
-    "codebound": 16_431,
+    "codebound": 16_387,
     "codebound_networks": 8_484,
     "codebound_papers": 16_876,
     "codebound_verify": 6_696,
@@ -85,7 +85,6 @@ ELSEWHERE = {
     "codebound.known.messages": "contract/test_operations.py",
     "codebound.known.share_scores": "unit/methods/test_inputs.py",
     "codebound.cli.actions": "unit/cli/test_options.py",
-    "codebound.sample.formats.texts": "unit/known/test_encoder.py",
     "codebound.audit.dossier": "unit/cli/test_audit.py",
     "codebound_papers.arora18.arora_requirements": "unit/papers/plan/test_requirements.py",
     "codebound_papers.compress.catalogue": "contract/test_compressors.py",

@@ -106,8 +106,13 @@ def save(
     With --holdout it is the part that `codebound certify` counts on with the same --holdout.
     """
     from codebound.sample.description import save_sample
+    from codebound.sample.load import load_sample, split
 
-    typer.echo(save_sample(spec, out, role=role.value, holdout=holdout, folder=folder).sha256)
+    sample = load_sample(spec, role=role.value, folder=folder)
+    if holdout is not None:
+        sample = split(sample, {"train": 1.0 - holdout, "test": holdout})[role.value]
+    save_sample(sample, out)
+    typer.echo(sample.sha256)
 
 
 @app.command()
@@ -126,8 +131,9 @@ def encode(
 
     Example: codebound data encode cifar10 --encoder efficientnet:features --out table.npz
     """
-    from codebound.known.encoder import describe_differences, load_encoder, save_table
+    from codebound.known.encoder import describe_differences, load_encoder
     from codebound.run.device import resolve_device
+    from codebound.sample.description import save_sample
     from codebound.sample.load import load_sample
 
     place = resolve_device(device)
@@ -147,7 +153,7 @@ def encode(
     if compare is not None:
         record["differs"] = describe_differences(table, load_sample(str(compare)))
     if out is not None:
-        save_table(out, table)
+        save_sample(table, out)
         record["out"] = str(out)
     emit(record, output, [tabulate(("what", "value"), list(record.items()))])
     if output is Format.table and not quiet:

@@ -8,7 +8,6 @@ table has a hash and can be made again.
 from __future__ import annotations
 
 import hashlib
-import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +19,9 @@ from codebound.bounds.risk import count_of
 from codebound.known.provenance import Origin, count_seen, origin_of_parts, require_unseen
 from codebound.run.errors import DataError, ModelError, UsageError
 from codebound.run.extensions import import_named
-from codebound.run.files import source_sha256, write_atomically
+from codebound.run.files import source_sha256
 from codebound.run.progress import Progress, silent
 from codebound.sample.dataset import LICENCE, Made, Sample, Scaling
-from codebound.sample.formats.texts import load_texts
 from codebound.sample.load import load_sample
 
 if TYPE_CHECKING:
@@ -110,8 +108,8 @@ class Encoder:
         """The sample as the table of its encoded inputs, in the same order.
 
         Args:
-            sample: A Sample, or whatever ``certify`` takes; for an encoder of texts a pair of texts
-                and labels, a data frame with a column called label, or what ``load_texts`` takes.
+            sample: A Sample, or whatever ``certify`` takes; for an encoder of texts a pair of texts and
+                labels, or a table, of which all columns but the labels are one text.
             role: What it may be used for, unless it says so itself.
             like: A table of the same encoder, whose classes it has.
             folder: Where named datasets are looked for.
@@ -125,10 +123,7 @@ class Encoder:
             CertificateError: It has seen some of these very inputs.
         """
         if not isinstance(sample, Sample):
-            if self.takes_texts:
-                sample = load_texts(sample, role=role, like=like)
-            else:
-                sample = load_sample(sample, role=role, folder=folder, like=like)
+            sample = load_sample(sample, role=role, folder=folder, like=like, texts=self.takes_texts)
         if not sample.texts:
             self._require_unseen(sample)
         if self.takes_texts != bool(sample.texts):
@@ -260,21 +255,6 @@ def digest(source: bytes, module: nn.Module | None = None) -> str:
             f"\n{name}|{values.dtype.name}|{values.shape}|".encode() + np.ascontiguousarray(values).tobytes()
         )
     return found.hexdigest()
-
-
-def save_table(path: Path, table: Sample) -> None:
-    """Writes a table as an .npz file with x and y, which both programs read.
-
-    Raises:
-        UsageError: The file exists already, or is none of that kind.
-    """
-    if path.suffix != ".npz":
-        raise UsageError(f"a table is an .npz file. Got {path}.")
-    if path.exists():
-        raise UsageError(f"{path} exists already. Choose another file.")
-    content = io.BytesIO()
-    np.savez_compressed(content, x=table.x, y=table.y)
-    write_atomically(path, content.getvalue())
 
 
 def describe_differences(table: Sample, other: Sample) -> str:

@@ -12,7 +12,7 @@ from codebound.run.files import write_arrays
 from codebound.sample.caveats import remarks
 from codebound.sample.dataset import cross_duplicates
 from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.load import load_sample, split
+from codebound.sample.load import load_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,15 +77,9 @@ def describe_sample(spec: str, *, role: str = "train", folder: Path | None = Non
     return Description(sample, counts, warnings, cross_duplicates(train, test))
 
 
-def save_sample(
-    spec: str, out: Path, *, role: str = "train", holdout: float | None = None, folder: Path | None = None
-) -> Sample:
-    """Save a sample as an ``.npz`` file; with ``holdout`` its part of that role."""
+def save_sample(sample: Sample, out: Path) -> None:
+    """Save a sample as a new ``.npz`` file, which both programs read."""
     if out.suffix != ".npz" or out.exists():
         raise UsageError(f"{out} must be a new file that ends in .npz.")
-    sample = load_sample(spec, role=role, folder=folder)
-    if holdout is not None:
-        sample = split(sample, {"train": 1.0 - holdout, "test": holdout})[role]
     cells = {"cells": np.array(True)} if sample.is_cells else {}
     write_arrays(out, {"x": sample.x, "y": sample.y} | cells)
-    return sample

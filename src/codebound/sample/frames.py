@@ -20,6 +20,7 @@ from codebound.sample.columns import (
     is_day,
     is_number,
     number_in,
+    text_cells,
     text_of,
     texts_of,
     title_of,
@@ -59,15 +60,16 @@ class Reading:
     columns: tuple[Title, ...] = ()
     cells: bool | None = None
     input_shape: tuple[int, ...] = ()
+    texts: bool = False
 
     @classmethod
-    def like(cls, role: str, sample: Sample | None) -> Reading:
+    def like(cls, role: str, sample: Sample | None, *, texts: bool = False) -> Reading:
         """Return the options that read another sample alike."""
         if sample is None:
-            return cls(role)
+            return cls(role, texts=texts)
         cells = sample.is_cells if sample.columns else None
         shape = () if sample.features else sample.input_shape  # what was encoded had another
-        return cls(role, sample.classes, sample.class_names, sample.columns, cells, shape)
+        return cls(role, sample.classes, sample.class_names, sample.columns, cells, shape, texts)
 
 
 def rows_like(
@@ -171,22 +173,13 @@ def _count_from_zero(words: Sequence[str]) -> bool:
     return len(numbers) == len(words) and (min(numbers) >= 0 or any(each % 1 != 0 for each in numbers))
 
 
-def joined_texts(
-    table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str
-) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
-    """Texts of the other columns, labels, and names of classes."""
-    at = _find_target([title.name for title, _ in table], target, name=name)
-    labels, levels = read_labels(*table[at], how, name=name)
-    cells = [texts_of(values) for i, (_, values) in enumerate(table) if i != at]
-    return ["\n".join(filter(None, each)) for each in zip(*cells, strict=True)], labels, levels
-
-
 def sample_of(
     table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str, source: str
 ) -> Sample:
     """The sample in a table: cells where it has words or gaps, else numbers.
 
-    Inputs are the columns of the other sample, by their names and in their order, where there is one.
+    Inputs are the columns of the other sample, by their names and in their order, where there is one. For
+    whoever reads texts all of them are one.
     """
     names, at, labels = [title.name for title, _ in table], None, None
     levels: tuple[str, ...] = ()
@@ -203,8 +196,14 @@ def sample_of(
             f"{name} has {len(given)} columns of inputs; 1 to {_MAX_VALUES} values in all are read."
         )
     columns = tuple(title for title, _ in given)
-    x = np.column_stack([cells_of(title, values, name=name) for title, values in given])
-    _require_allowed(x, columns, how, name=name)
+    texts: tuple[str, ...] = ()
+    if how.texts:
+        cells = zip(*(texts_of(values) for _, values in given), strict=True)
+        columns, texts = (), tuple("\n".join(filter(None, each)) for each in cells)
+        x = text_cells(texts)[:, None]
+    else:
+        x = np.column_stack([cells_of(title, values, name=name) for title, values in given])
+        _require_allowed(x, columns, how, name=name)
     if levels and how.classes not in (None, len(levels)):
         raise DataError(f"{name} declares {len(levels)} classes, the sample has {how.classes}.")
     if levels:
@@ -216,11 +215,11 @@ def sample_of(
         name=name,
         role=how.role,
         classes=len(levels) or how.classes,
-        cells=how.cells,
+        cells=how.texts or how.cells,
         source=source,
     )
-    remarks = (*found.warnings, *_remarks(columns, x))
-    return replace(found, warnings=remarks, class_names=levels, columns=columns)
+    remarks = found.warnings if how.texts else (*found.warnings, *_remarks(columns, x))
+    return replace(found, warnings=remarks, class_names=levels, columns=columns, texts=texts)
 
 
 def _require_allowed(x: NDArray[np.float64], columns: Sequence[Title], how: Reading, *, name: str) -> None:

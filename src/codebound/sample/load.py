@@ -41,7 +41,12 @@ _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def load_sample(
-    spec: object, *, role: str = "train", folder: Path | None = None, like: Sample | None = None
+    spec: object,
+    *,
+    role: str = "train",
+    folder: Path | None = None,
+    like: Sample | None = None,
+    texts: bool = False,
 ) -> Sample:
     """Load a sample; never downloads.
 
@@ -55,6 +60,7 @@ def load_sample(
         role: For named datasets the split, ``train`` or ``test``; for the others the use of the sample.
         folder: First place to look for a named dataset; then the cache is searched.
         like: Another sample, whose classes, columns and size of images hold for this one too.
+        texts: True where an encoder reads the texts: of a table, all columns but the labels are one text.
 
     Raises:
         DataError: The sample is missing, damaged or unreadable; the message says what to do.
@@ -67,7 +73,7 @@ def load_sample(
     """
     if role not in ROLES:
         raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
-    how = Reading(role) if like is None else Reading.like(role, like)
+    how = Reading.like(role, like, texts=texts)
     return align_labels(_load(spec, folder, how), how.class_names)
 
 
@@ -98,7 +104,9 @@ def _load(spec: object, folder: Path | None, how: Reading) -> Sample:
     if Path(spec.partition(":")[0]).suffix.lower() in (".npz", *SUFFIXES):
         raise DataError(f"{spec} does not exist.")
     if _FACTORY.fullmatch(spec):
-        return _call_maker(spec, how)
+        made = _call_factory(spec)
+        source = f"factory {spec}"
+        return _with_role(made, how.role) if isinstance(made, Sample) else _collect(made, how, spec, source)
     raise DataError(
         f"no dataset {spec!r}: neither a known name ({', '.join(KNOWN)}), nor an existing .npz file, "
         f"table or folder, nor package.module:factory.{did_you_mean(spec.lower(), KNOWN)}"
@@ -154,38 +162,29 @@ def _load_images(path: Path, how: Reading) -> Sample:
     return read_image_folder(path, role=how.role, classes=classes, shape=how.input_shape)
 
 
-def call_factory(spec: str, advice: str) -> Any:
+def _call_factory(spec: str) -> Any:
     """Return what the user's function ``package.module:factory`` returns."""
     try:
         return import_named(spec)()
     except CodeboundError:
         raise
     except (Exception, SystemExit) as error:  # whatever the user's code raises, the message names it
-        raise DataError(f"{spec} failed with {type(error).__name__}: {error}. {advice}") from error
-
-
-def _call_maker(spec: str, how: Reading) -> Sample:
-    advice = (
-        "A factory is called without arguments; its module must be importable (installed, or in the current "
-        "directory)."
-    )
-    made = call_factory(spec, advice)
-    if isinstance(made, Sample):
-        return _with_role(made, how.role)
-    if isinstance(made, tuple) and len(made) == 2:
-        return from_arrays(*made, name=spec, role=how.role, classes=how.classes, source=f"factory {spec}")
-    raise DataError(f"{spec} must return a Sample or a pair (x, y). Got {type(made).__name__}.")
+        raise DataError(
+            f"{spec} failed with {type(error).__name__}: {error}. A factory is called without arguments; its "
+            "module must be importable (installed, or in the current directory)."
+        ) from error
 
 
 def _with_role(dataset: Sample, role: str) -> Sample:
     return replace(dataset, role=role, y=np.zeros_like(dataset.y) if role == "unlabelled" else dataset.y)
 
 
-def _collect(given: object, how: Reading, *, name: str = "", source: str = "") -> Sample:
+def _collect(given: object, how: Reading, name: str = "", source: str = "") -> Sample:
     """A sample from what is in memory; the items of a dataset are collected once, in their order."""
     kind = type(given).__name__
     name = name or ("arrays" if kind in ("tuple", "list", "ndarray", "Tensor") else kind)
     source = source or f"{kind} in memory"
+    x: Any
     x, y = (given, None) if is_frame(given) else _parts(given, name=name)
     if is_frame(x):
         table = read_frame(x, name="the frame")
@@ -200,12 +199,13 @@ def _collect(given: object, how: Reading, *, name: str = "", source: str = "") -
         table.append((Title(_LABELS), labels))
         return sample_of(table, _LABELS, how, name="a pair with a frame", source=source)
     x = x[None] if isinstance(x, np.ndarray) and not x.ndim else x
-    texts = x if isinstance(x, list | tuple | np.ndarray) and len(x) and isinstance(x[0], str) else None
-    inputs = _array(x) if texts is None else text_cells(texts)[:, None]
+    is_text = isinstance(x, list | tuple | np.ndarray) and len(x) > 0 and isinstance(x[0], str)
+    texts = _texts(x, name=name) if how.texts else ()
+    inputs = text_cells(texts or x)[:, None] if texts or is_text else _array(x)
     names: tuple[str, ...] = ()
     numbers, classes = None, how.classes
     if y is not None and how.role != "unlabelled":
-        numbers, names, classes = labels_in(y, how, name=name)
+        numbers, names, classes = _labels_in(y, how, name=name)
     found = from_arrays(
         inputs,
         numbers,
@@ -213,9 +213,20 @@ def _collect(given: object, how: Reading, *, name: str = "", source: str = "") -
         role=how.role,
         classes=classes,
         source=source,
-        cells=texts is not None or how.cells,
+        cells=is_text or how.texts or how.cells,
     )
-    return replace(found, class_names=names)
+    return replace(found, class_names=names, texts=texts)
+
+
+def _texts(x: Any, *, name: str) -> tuple[str, ...]:
+    """Texts for an encoder."""
+    texts = () if isinstance(x, str) else tuple(x)
+    if not texts or not all(isinstance(each, str) for each in texts):
+        raise DataError(
+            f"{name} must hold at least one text, and nothing but texts: give a pair (texts, labels), two "
+            "lists, or a table with a column called label."
+        )
+    return texts
 
 
 def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
@@ -239,7 +250,8 @@ def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
     ):
         raise DataError(
             f"{name} is no sample. Give a pair (inputs, labels) of arrays, tensors or data frames, a data "
-            "frame with a column of labels, a Dataset or DataLoader of PyTorch, or a name or a file."
+            "frame with a column of labels, a Dataset or DataLoader of PyTorch, or a name or a file. Got "
+            f"{type(given).__name__}."
         )
     _require_fixed(given, name=name)
     return _stack((given[i] for i in range(len(given))), name=name)
@@ -307,7 +319,7 @@ def _of_objects(array: NDArray[Any]) -> NDArray[Any]:
     return numbers if is_exact else array
 
 
-def labels_in(y: Any, how: Reading, *, name: str) -> tuple[NDArray[Any], tuple[str, ...], int | None]:
+def _labels_in(y: Any, how: Reading, *, name: str) -> tuple[NDArray[Any], tuple[str, ...], int | None]:
     """Labels as numbers, names of classes where they have some, and their number."""
     labels = y if hasattr(y, "cat") else _array(y)  # of a categorical type
     if isinstance(labels, np.ndarray):

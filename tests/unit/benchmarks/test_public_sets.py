@@ -20,7 +20,6 @@ from r_writer import table
 from worlds.commands import fake_program
 
 from codebound.run.errors import DataError
-from codebound.sample.formats.texts import load_texts
 from codebound.sample.load import load_sample
 
 RNG = np.random.default_rng(0)
@@ -236,7 +235,7 @@ def test_constants_of_the_tables(cache):
 
 def test_texts_are_those_of_the_file(cache):
     put("r8")
-    found = load_texts("public_sets:r8_test_texts", role="test")
+    found = load_sample("public_sets:r8_test_texts", role="test", texts=True)
     lines = FILES["reuters-r8-test.tab"].decode().splitlines()[3:-1]
     assert list(found.texts) == [line.split("\t")[1] for line in lines]
     assert [SETS["r8"].levels[label] for label in found.y] == [line.split("\t")[0] for line in lines]

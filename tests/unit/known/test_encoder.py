@@ -15,12 +15,11 @@ from codebound.known.encoder import (
     describe_differences,
     load_encoder,
     quantise_rows,
-    save_table,
 )
 from codebound.request import Run
 from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.sample.dataset import Sample
-from codebound.sample.formats.texts import load_texts
+from codebound.sample.description import save_sample
 from codebound.sample.load import load_sample
 
 FACTORY = """
@@ -141,7 +140,7 @@ def test_g_takes_raw_inputs_with_its_encoder_in_front(here):
     found = certify(table, method="picks", delta=0.1, run=Run(effort="quick"))
     assert found.certificate.known.features == table.features
     found.save_to("cert")
-    save_table(here / "again.npz", encoder.table("digits"))
+    save_sample(encoder.table("digits"), here / "again.npz")
     path, weights = "cert/certificate.cbound", "cert/g.safetensors"
     g = load_classifier(path, encoder=encoder)
     raw = sample.scaling.apply(torch.from_numpy(sample.x[:20]))
@@ -160,14 +159,14 @@ def test_tables_are_compared(here):
     other = Sample("x", "train", x, table.y, 10)
     assert describe_differences(table, other).startswith("1 of 2400 bytes differs, by at most 1")
     assert "another table" in describe_differences(table, table.select(range(5), role="train"))
-    save_table(here / "t.npz", table)
-    with pytest.raises(UsageError, match="exists"):
-        save_table(here / "t.npz", table)
+    save_sample(table, here / "t.npz")
+    with pytest.raises(UsageError, match="new file"):
+        save_sample(table, here / "t.npz")
 
 
 def test_texts_come_from_a_table_or_a_factory(here):
     (here / "t.csv").write_text("label,title,body\nnews,an eel,ou\nsport,a ball,\n")
-    texts = load_texts("t.csv:label")
+    texts = load_sample("t.csv:label", texts=True)
     assert texts.texts == ("an eel\nou", "a ball")
     assert (texts.class_names, texts.y.tolist()) == (("news", "sport"), [0, 1])
     table = load_encoder("my_encoders:letters").table("t.csv:label")
@@ -181,7 +180,7 @@ def test_texts_come_from_a_table_or_a_factory(here):
         load_encoder("my_encoders:one_input").table(texts)
     for wrong in ("nothing", "my_encoders:number", "t.csv:nothing"):
         with pytest.raises(CodeboundError):
-            load_texts(wrong)
+            load_sample(wrong, texts=True)
 
 
 def test_texts_in_memory_are_those_of_the_file(here):
@@ -193,7 +192,7 @@ def test_texts_in_memory_are_those_of_the_file(here):
     frame.to_csv(here / "t.csv", index=False)
     frame.to_parquet(here / "t.parquet")
     wanted = encoder.table("t.csv")
-    assert load_texts("t.csv").texts == tuple(texts)
+    assert load_sample("t.csv", texts=True).texts == tuple(texts)
     for given_texts in ((texts, labels), (frame["text"], frame["label"]), frame, "t.csv:label", "t.parquet"):
         table = encoder.table(given_texts)
         assert (table.sha256, table.class_names) == (wanted.sha256, ("news", "sport"))
@@ -213,7 +212,7 @@ def test_texts_in_memory_are_those_of_the_file(here):
 
 def test_the_hash_of_texts_tells_their_borders_apart():
     def hashed(*texts):
-        return load_texts((texts, [0] * len(texts))).sha256
+        return load_sample((texts, [0] * len(texts)), texts=True).sha256
 
     assert hashed("ab", "c") != hashed("a", "bc")
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from codebound.sample.description import describe_sample, save_sample
+from codebound.sample.load import load_sample, split
 
 
 @pytest.fixture
@@ -32,10 +33,8 @@ def test_cells_are_described_by_their_numbers(tmp_path):
 
 
 def test_a_part_is_the_one_that_certify_counts_on(file, tmp_path):
-    parts = [
-        save_sample(str(file), tmp_path / f"{role}.npz", role=role, holdout=0.25)
-        for role in ("train", "test")
-    ]
-    assert [part.n for part in parts] == [150, 50]
+    parts = split(load_sample(str(file)), {"train": 0.75, "test": 0.25})
+    for role, part in parts.items():
+        save_sample(part, tmp_path / f"{role}.npz")
     with np.load(tmp_path / "test.npz") as written:
-        assert np.array_equal(written["x"], parts[1].x)
+        assert np.array_equal(written["x"], parts["test"].x)
