@@ -115,7 +115,7 @@ def trained():
         (measured, trained, {"trace": 1, "wrap": 1}),
         (measured, lambda: made(Normed), {"trace": 1, "wrap": 1, "fold": 1}),
         (certified, trained, {"trace": 1}),
-        (certified, lambda: made(Normed), {"trace": 1, "fold": 1}),
+        (certified, lambda: made(Normed), {"trace": 1, "fold": 1, "export": 1}),
         (scored, lambda: made(Skipping), {"trace": 1, "fold": 1, "export": 1}),
         # f as it is given, and as every compressor takes it
         (lambda f: certified(f, "auto"), trained, {"trace": 2, "wrap": 1}),

@@ -118,7 +118,7 @@ class TestCertify:
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
-            (("--known", "base=absent.safetensors"), 1, "absent.safetensors"),
+            (("--known", "base=absent.safetensors"), 2, "absent.safetensors"),
             (("--known", "base=wide.safetensors"), 1, "linear1.weight (9, 5) instead of (8, 5)"),
             (("--known", "says=words"), 2, "says describes"),
             (("--known", "base=good.safetensors", "--known", "share=0.5"), 2, "not both"),

@@ -267,7 +267,7 @@ def test_tables_and_csv(workspace, codebound, short_searches):
     code, out, err = codebound(*command, workspace / "a")
     assert code == 0
     assert "certified error" in out
-    assert "codebound-verify" in err
+    assert "codebound verify" in err
     code, out, err = codebound(*command, workspace / "b", "--format", "csv", "-q")
     assert (code, err) == (0, "")
     header, row = out.splitlines()
@@ -292,12 +292,12 @@ BAD = {
     "a factory that is not there": (("--model", "some_nets:absent"), 1, "absent"),
     "too few outputs": (("--model", "some_nets:narrow"), 1, "2 outputs"),
     "too few outputs, no chain": (("--model", "some_nets:narrow_skip"), 1, "2 outputs"),
-    "absent weights": (("--network", "absent.safetensors"), 1, "absent.safetensors"),
+    "absent weights": (("--network", "absent.safetensors"), 2, "does not exist"),
     "weights of another network": (("--model", "mlp", "--network", "w/model.safetensors"), 1, "not those of"),
     "absent data": (("absent.npz",), 1, "absent.npz"),
     "data that are no array": (("some_nets.py",), 1, "some_nets.py"),
     "an unknown method": (("--method", "magic"), 2, "unknown method"),
-    "nearly a method": (("--method", "pick"), 2, "Did you mean picks?"),
+    "nearly a method": (("--method", "pick"), 2, "Did you mean 'picks'?"),
     "an unknown effort": (("--run", "effort=heroic"), 2, "unknown effort"),
     "delta of zero": (("--delta", "0"), 2, "delta"),
     "delta as a word": (("--delta", "small"), 2, "delta"),
@@ -332,7 +332,7 @@ EXPORT = ("--to", "safetensors", "--out")
 BAD_FILES = {
     "show: absent": (("show", "absent.cbound"), 2, "does not exist"),
     "show: no certificate": (("show", "sample.npz"), 1, "no certificate"),
-    "export: absent": (("export", "absent.cbound", *EXPORT, "g.safetensors"), 1, "cannot be read"),
+    "export: absent": (("export", "absent.cbound", *EXPORT, "g.safetensors"), 2, "does not exist"),
     "export: a folder": (("export", ".", *EXPORT, "g.safetensors"), 1, "cannot be read"),
     "export: no folder for it": (("export", "CERT", *EXPORT, "nowhere/g.safetensors"), 2, "nowhere"),
     "export: exists": (("export", "CERT", *EXPORT, "w/model.safetensors"), 2, "exists already"),

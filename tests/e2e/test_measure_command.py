@@ -167,7 +167,7 @@ BAD = {
     "an unknown model": (("--model", "lenet7"), 2, "unknown model"),
     "no layer": (("--model", "measured_nets:bare"), 1, "nothing to measure"),
     "too few outputs": (("--model", "measured_nets:narrow"), 2, "2 outputs"),
-    "absent weights": (("--network", "absent.safetensors"), 1, "absent.safetensors"),
+    "absent weights": (("--network", "absent.safetensors"), 2, "does not exist"),
     "absent initial weights": (("--initial", "absent.safetensors"), 1, "absent.safetensors"),
     "absent data": (("--data", "absent.npz"), 1, "absent.npz"),
     "no examples": (("--examples", "0"), 2, "examples is at least 1"),

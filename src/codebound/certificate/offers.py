@@ -159,12 +159,16 @@ def table_outcome(choice: TableChoice, table: ScoreTable, sample: Sample) -> Out
         made=table,
         classes=np.arange(table.scores.shape[1]),
         judge=partial(judge, values=values, labels=sample.y),
-        make=lambda: Biased(network, biases) if biases and network is not None else network,
+        make=partial(_add_biases, network, biases),
         known_rows=table.rows,
         picked=table.picks,
         choice=choice,
         says=f"scores of {table.by}, which are declared",
     )
+
+
+def _add_biases(network: nn.Module | None, biases: tuple[float, ...]) -> nn.Module | None:
+    return Biased(network, biases) if biases and network is not None else network
 
 
 def network_outcome(

@@ -54,7 +54,6 @@ ZOO_SPECS = {
     "resnet20": (3, 8, 8),
     "resnet56": (1, 8, 8),
     "few-bits": (1, 28, 28),
-    "few-bits:plain=true": (3, 8, 8),
 }
 
 
@@ -220,7 +219,7 @@ REFUSED = {
         "a batch norm that follows",
     ),
     "a flatten of other axes": (layers(nn.Flatten(2), nn.Linear(64, 2)), IMAGE, "Flatten"),
-    "a functional flatten of other axes": (Rows(), (1, 4, 4), "something else"),
+    "a functional flatten of other axes": (Rows(), (1, 4, 4), "reshape"),
     "another function than its module": (Clash(), VECTOR, "sigmoid"),
     "a subclass that computes something else": (layers(Doubled(4, 2)), VECTOR, "something else"),
     "a skip connection": (Skipping(4, 2), VECTOR, "read more than once"),

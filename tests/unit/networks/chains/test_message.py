@@ -140,7 +140,8 @@ def in_second_program(bits: Bits, message: Message, base=None):
     )
     container = SimpleNamespace(header=header, message=bits.data, witness=message.witness())
     read = codebound_verify.message.read_message(container)
-    data = Data(np.arange(2 * np.prod(shape), dtype=np.float32).reshape(2, *shape), np.zeros(2, np.int64))
+    x = 7919.0 * np.arange(2 * np.prod(shape), dtype=np.float32) + 104_729.0  # no scaling is one of its means
+    data = Data(x.reshape(2, *shape), np.zeros(2, np.int64))
     network = codebound_verify.networks.network.read_network(read.bits, container, data, base)
     read.bits.finish()
     return network, tuple(read.bits.ledger)
