@@ -90,7 +90,7 @@ def test_local_convolutions(networks, digits):
 def test_layers_that_fit_alone_but_not_together_stay_convolutions(networks, digits, monkeypatch):
     """Of a VGG-19 each local layer is small enough, and all of them are too much for a message."""
     monkeypatch.setattr("codebound_papers.arora18.conv.MAX_ELEMENTS", 30_000)  # with both: 36,116
-    monkeypatch.setattr("codebound_papers.arora18.conv._NUMBERS", (16,))
+    monkeypatch.setattr("codebound_papers.arora18.conv._OPTIONS", [(16, 0.5, 7)])
     found = certify(digits, network=networks["lenet5"], method="conv", run=Run(effort="quick"))
     assert [found.network.state_dict()[f"{position}.weight"].dim() for position in (0, 2)] == [5, 4]
 
@@ -197,7 +197,7 @@ def test_the_command_names_the_method_and_what_was_skipped(codebound, empty_fold
     assert record["method"] in METHODS
     assert set(record["methods_skipped"]) == {"conv", "scores", "picks", "constant", *TRAINED}
     code, out, err = run(*command, "--out", "b", "--verbose")
-    assert f"by {record['method']}" in out
+    assert f"by the method {record['method']}" in " ".join(out.split())
     assert "more than guessing" in err
     assert "training takes longer" in err
     refused(run(*command, "--method", "lottery", "--out", "c"), 1, "Choose the effort standard")
