@@ -32,7 +32,7 @@ MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
     "codebound": (23_857, 115),
     "codebound_networks": (12_022, 73),
-    "codebound_papers": (23_963, 128),
+    "codebound_papers": (23_950, 128),
     "codebound_verify": (9_421, 64),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not

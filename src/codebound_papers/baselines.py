@@ -11,8 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from codebound.run.references import implements
-from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
-from codebound_papers.facts import NetworkFacts
+from codebound_papers.facts import NetworkFacts, has_no_biases, is_fully_connected, separates
 from codebound_papers.framework import big_o_risk, over_squared_margin, spectral_capacity, spectral_products
 from codebound_papers.logs import log_sum, safe_log
 from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, expression

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
-from codebound_papers.conditions import separates
-from codebound_papers.facts import NetworkFacts
+from codebound_papers.facts import NetworkFacts, separates
 from codebound_papers.logs import log_sum, risk_of, safe_exp, safe_log
 from codebound_papers.value import BIG_O, Hypothesis, PublishedValue, expression
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from scipy.special import gammaln, logsumexp
 from worlds.commands import script
 
 from codebound.bits.plain_code import NETWORK
@@ -127,3 +128,35 @@ def test_a_file_of_a_draft_is_stamped_with_the_page_and_nothing_else(reissue, mo
     assert not reissue.is_present(stamped)
     monkeypatch.setattr(reissue, "PAGE", PAGE)
     assert reissue.stamp(stamped) == content
+
+
+@pytest.fixture(scope="module")
+def sketched():
+    return script(RESULTS / "sketched_pruning.py")
+
+
+def test_the_page_of_sketched_pruning_is_that_of_its_runs(sketched):
+    assert (RESULTS / "sketched_pruning.md").read_text("utf-8") == sketched.page()
+
+
+def test_the_goal_of_sketched_pruning_counts_every_layer_and_every_seed(sketched):
+    runs = sketched.read()
+    (named,) = [line for line in sketched.misses(sketched.grouped(runs), runs) if "mnist-784: met" in line]
+    names = [name for name in runs if name.startswith("mnist-784-")]
+    assert f"{len(names)} of {len(names)} seeds" in named
+    for name in names:
+        row, dense = runs[name]["0.05"], runs[name]["dense"]["accuracy"]
+        assert all(layer["recovered"] for layer in row["layers"])
+        assert [layer["name"] for layer in row["layers"]] == [f"linear{i}" for i in range(1, 6)]
+        assert sum(x["m1"] * x["m2"] for x in row["layers"]) <= 0.05 * (4 * 784**2 + 7840)
+        assert row["accuracy"] >= dense - 0.5
+
+
+def test_the_certificate_of_sketches_is_an_exact_binomial_tail():
+    (cell,) = json.loads((RESULTS / "sketched_pruning/certificate.json").read_text())["cells"].values()
+    row = cell["value"]
+    assert row["bound"] < 0.5
+    n, p, k = row["n"], row["bound"], np.arange(row["errors"] + 1)
+    choices = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    tail = logsumexp(choices + k * np.log(p) + (n - k) * np.log1p(-p))
+    assert tail == pytest.approx(np.log(0.05) - row["code_bits"] * np.log(2.0), rel=1e-6)

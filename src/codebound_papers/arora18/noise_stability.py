@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 from codebound_papers.arora18 import projection_plan
-from codebound_papers.conditions import separates
-from codebound_papers.facts import NetworkFacts
+from codebound_papers.facts import NetworkFacts, separates
 from codebound_papers.framework import big_o_risk, over_squared_margin
 from codebound_papers.logs import log_sum, safe_exp, safe_log
 from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, expression

@@ -21,8 +21,7 @@ from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.compress.codes import LowRank
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, round_weight, weight_of
-from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
-from codebound_papers.facts import NetworkFacts
+from codebound_papers.facts import NetworkFacts, has_no_biases, is_fully_connected, separates
 from codebound_papers.framework import big_o_risk, over_squared_margin, spectral_capacity
 from codebound_papers.logs import safe_exp, safe_log
 from codebound_papers.measure.norms import stable_rank

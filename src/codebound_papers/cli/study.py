@@ -12,6 +12,7 @@ from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import option
 from codebound.run.errors import UsageError, did_you_mean
 from codebound_papers.cli import options as own
+from codebound_papers.study.settings import check_options
 
 _GUHA, _ARORA = "guha23: pruning and sketching", "arora18: noise stability"
 _SHIN = "shin21: heavy tails"
@@ -20,7 +21,6 @@ _MODEL = """Zoo name such as mlp:depth=5,width=784, or package.module:factory (d
 without biases)."""
 _WEIGHTS = """Its trained weights, or the folder of train --keep-epochs, which adds the figure over epochs.
 Without them the network is trained here."""
-_DATA = "The sample: name, .npz file, table.csv:LABELS, image folder, or package.module:factory."
 _HOLDOUT = """Keep this fraction of --data for tests (default, where the network is trained here and no test
 split is known: 0.2)."""
 _PRUNE = """Prune under caps on rows and columns (balanced, the default), by algorithm1, by magnitude, or in
@@ -37,12 +37,12 @@ _WIDTHS = "Widths of other networks like this one, joined by commas: the bound a
 def command(
     paper: Annotated[str, typer.Argument(help=_PAPERS)],
     model: Annotated[str | None, option(_MODEL)] = None,
-    weights: Annotated[Path | None, option(_WEIGHTS, None, "--network")] = None,
-    data: Annotated[str, option(_DATA)] = "digits",
+    weights: Annotated[Path | None, option(_WEIGHTS, None, "--network", exists=True)] = None,
+    data: opt.Data = "digits",
     data_folder: opt.DataFolder = None,
     test: opt.Test = None,
     holdout: Annotated[float | None, option(_HOLDOUT)] = None,
-    epochs: Annotated[int, typer.Option(min=1, help=_EPOCHS)] = 20,
+    epochs: Annotated[int, option(_EPOCHS)] = 20,
     margin_share: Annotated[float, option(own.MARGIN_SHARE)] = 0.05,
     prune: Annotated[str, option(_PRUNE, _GUHA)] = "balanced",
     d: Annotated[float | None, option(_D, _GUHA, "--d")] = None,
@@ -53,7 +53,7 @@ def command(
     widths: Annotated[str | None, option(_WIDTHS, _GUHA)] = None,
     share: Annotated[float, option(_SHARE, _ARORA)] = 0.25,
     shuffle_labels: Annotated[float | None, option(_SHUFFLE, _ARORA)] = None,
-    examples: Annotated[int, typer.Option(min=1, help=_EXAMPLES, rich_help_panel=_ARORA)] = 1000,
+    examples: Annotated[int, option(_EXAMPLES, _ARORA)] = 1000,
     trials: Annotated[int, option("Times that the small weights are redrawn.", _SHIN)] = 10,
     resamples: Annotated[int, option("Samples behind a verdict on a power law.", _SHIN)] = 50,
     delta: opt.Delta = 0.05,
@@ -82,6 +82,7 @@ def command(
     chosen = {name: options[name] for name in own_options}
     if "widths" in chosen:
         chosen["widths"] = _numbers(widths)
+    check_options(**given, **{name: options[name] for name in own_options})
     from codebound.run.extensions import resolve
     from codebound.run.files import new_folder
     from codebound_papers.study.subjects import DEFAULT, subject

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from codebound.bounds.risk import HoldoutFacts, RiskBound, Subject, percent, rate
 from codebound.run.errors import UsageError
 from codebound.run.files import finite
-from codebound_papers.conditions import POSITIVE_MARGIN
+from codebound_papers.facts import POSITIVE_MARGIN
 from codebound_papers.value import PublishedValue, Refused
 
 Kind = Literal["certified", "holdout", "test", "published"]

@@ -16,8 +16,7 @@ from codebound.run.references import implements
 from codebound_networks.reading.walk import Network
 from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView, LinearView
-from codebound_papers.conditions import has_no_biases, is_fully_connected
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.facts import LayerFacts, NetworkFacts, has_no_biases, is_fully_connected
 from codebound_papers.guha23 import pruning as lemmas
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import PruningFacts

@@ -14,8 +14,7 @@ from codebound.run.errors import UsageError
 from codebound.run.references import implements
 from codebound_networks.reading.walk import Network
 from codebound_networks.train.rng import torch_stream
-from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
-from codebound_papers.facts import NetworkFacts
+from codebound_papers.facts import NetworkFacts, has_no_biases, is_fully_connected, separates
 from codebound_papers.framework import big_o_risk
 from codebound_papers.logs import safe_log
 from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, expression

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 from codebound_papers.compress.compressors import rounding_bound
-from codebound_papers.conditions import has_no_biases, is_fully_connected
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.facts import LayerFacts, NetworkFacts, has_no_biases, is_fully_connected
 from codebound_papers.framework import spectral_products
 from codebound_papers.logs import log_sum, safe_log
 from codebound_papers.value import Constant, Hypothesis, PublishedValue, expression

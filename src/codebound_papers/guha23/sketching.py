@@ -12,8 +12,7 @@ from itertools import pairwise
 from codebound.bounds.numerics import log2_choose, log_binomial_cdf
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
-from codebound_papers.conditions import separates
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.facts import LayerFacts, NetworkFacts, separates
 from codebound_papers.framework import big_o_risk
 from codebound_papers.guha23 import pruning as lemmas
 from codebound_papers.guha23.pruning import PruningFacts

@@ -104,23 +104,13 @@ def _number(value: float | None, digits: int = 4) -> str:
 def _flat(layer: Record) -> dict[str, object]:
     norm, alpha = layer["spectral_norm"] or {}, layer["alpha"] or {}
     low, high = alpha.get("interval") or (None, None)
-    row: dict[str, object] = {
-        "name": layer["name"],
-        "kind": layer["kind"],
-        "shape": _shape(layer),
-        "frobenius_norm": layer["frobenius_norm"],
-        "spectral_norm": norm.get("value"),
-        "spectral_norm_upper": norm.get("upper"),
-        "matrix_spectral_norm": layer["matrix_spectral_norm"],
-        "stable_rank": layer["stable_rank"],
-        "tail_status": alpha.get("status"),
-        "density_exponent": alpha.get("density_exponent"),
-        "density_exponent_low": low,
-        "density_exponent_high": high,
-        "tail_exponent": alpha.get("tail_exponent"),
-        "p_value": alpha.get("p_value"),
-        "tail_points": alpha.get("tail_points"),
-    }
+    row: dict[str, object] = {"name": layer["name"], "kind": layer["kind"], "shape": _shape(layer)}
+    row |= {"frobenius_norm": layer["frobenius_norm"], "spectral_norm": norm.get("value")}
+    row |= {"spectral_norm_upper": norm.get("upper")}
+    row |= {name: layer[name] for name in ("matrix_spectral_norm", "stable_rank")}
+    row |= {"tail_status": alpha.get("status"), "density_exponent": alpha.get("density_exponent")}
+    row |= {"density_exponent_low": low, "density_exponent_high": high}
+    row |= {name: alpha.get(name) for name in ("tail_exponent", "p_value", "tail_points")}
     for name in _COLUMNS.values():
         row[name] = _worst(layer[name], name)
         row[f"{name}_median"] = None if layer[name] is None else layer[name]["quantiles"]["0.5"]
@@ -134,21 +124,18 @@ def _shape(layer: Record) -> str:
 
 
 def _spectra(layers: Sequence[Record]) -> Table:
-    rows = []
-    for layer in layers:
-        if layer["stable_rank"] is None:
-            continue
-        norm = layer["spectral_norm"] or {"value": None, "upper": None}
-        rows.append(
-            {
-                "layer": layer["name"],
-                "shape": _shape(layer),
-                "Frobenius norm": _number(layer["frobenius_norm"]),
-                "spectral norm": _number(norm["value"]),
-                "at most": round_up(norm["upper"]),
-                "stable rank": _number(layer["stable_rank"]),
-            }
-        )
+    rows = [
+        {
+            "layer": layer["name"],
+            "shape": _shape(layer),
+            "Frobenius norm": _number(layer["frobenius_norm"]),
+            "spectral norm": _number((layer["spectral_norm"] or {}).get("value")),
+            "at most": round_up((layer["spectral_norm"] or {}).get("upper")),
+            "stable rank": _number(layer["stable_rank"]),
+        }
+        for layer in layers
+        if layer["stable_rank"] is not None
+    ]
     return Table("Spectra and norms", rows, _SPECTRA)
 
 
@@ -320,7 +307,7 @@ def _spectra_figures(record: Record) -> Iterator[Drawing]:
     if any(panel.curve["tail"] for panel in panels):
         caption += " Orange: the closest power law; dashed where the values cannot carry that claim."
     of = _VALUES[panels[0].curve["of"]]
-    yield Drawing("Spectra and their tails", survival_figure(panels, label=of), caption, len(panels) < 3)
+    yield Drawing(f"Tails of the {of}", survival_figure(panels, label=of), caption, len(panels) < 3)
 
 
 def _tail_title(layer: Record) -> str:

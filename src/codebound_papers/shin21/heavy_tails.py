@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 from codebound_papers.arora18 import projection_plan
-from codebound_papers.conditions import is_fully_connected, separates
-from codebound_papers.facts import NetworkFacts
+from codebound_papers.facts import NetworkFacts, is_fully_connected, separates
 from codebound_papers.framework import big_o_risk, dudley_integral
 from codebound_papers.logs import log_sum, safe_log
 from codebound_papers.shin21 import compressor

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from codebound.bounds.risk import rate
 from codebound.certificate.file import Certificate
 from codebound.report.templates import Table
-from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.errors import CodeboundError
 from codebound.run.files import finite
 from codebound.run.progress import Progress, show_progress, silent
 from codebound_networks.reading.walk import Network
@@ -28,6 +28,7 @@ from codebound_papers.published import Evidence, evaluate
 from codebound_papers.report.figures import Plot, Series
 from codebound_papers.report.measures import Drawing, measure_figures, measure_tables
 from codebound_papers.study.result_page import Row, StudyResult, make_figure, make_table
+from codebound_papers.study.settings import check_options
 from codebound_papers.study.subjects import Subject, subject
 
 Compression = tuple[nn.Module, Certificate | str, list[Row]]
@@ -69,11 +70,8 @@ def arora18(
     >>> print(*(row["layer"] for row in found.record()["effective_parameters"]))
     linear1 linear2
     """
+    check_options(share=share, examples=examples, shuffle_labels=shuffle_labels)
     about = subject() if about is None else about
-    if not 0.0 < share < 1.0:
-        raise UsageError(f"the numbers for each weight, share, lie in (0, 1). Got {share}.")
-    if shuffle_labels is not None and not 0.0 <= shuffle_labels <= 1.0:
-        raise UsageError(f"the share of shuffled labels lies in [0, 1]. Got {shuffle_labels}.")
     measured = about.measure("margins", "norms", "maps", "stability", examples=examples)
     has_convolution = any(layer.patch is not None for layer in measured.facts.layers)
     seen = draw_examples(about.sample, examples, seed=about.seed).on("cpu")

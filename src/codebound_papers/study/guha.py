@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from codebound.bounds.risk import rate
 from codebound.report.templates import Table
-from codebound.run.errors import UsageError
 from codebound.run.files import finite
 from codebound.run.progress import Progress, show_progress, silent
 from codebound_networks.codes.choose import best_tensor_code
@@ -35,10 +34,10 @@ from codebound_papers.measure.spectral import matrix_spectral_norm
 from codebound_papers.report.figures import Plot, Series, curves
 from codebound_papers.report.measures import Drawing
 from codebound_papers.study.result_page import Row, StudyResult, make_figure, make_table
+from codebound_papers.study.settings import Pruning, check_options
 from codebound_papers.study.subjects import Subject, bias_name, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
-Pruning = Literal["algorithm1", "magnitude", "iterative", "balanced"]
 _TRAINED = ("iterative", "balanced")  # ways that train under the mask
 _ROUNDS, _STEPS = 3, 600  # of iterative pruning, and at least so many steps of each of its trainings
 _BATCH = 128
@@ -154,12 +153,8 @@ def guha23(
     >>> print(*(row["layer"] for row in found.record()["layers"]))
     linear1
     """
+    check_options(prune=prune, d=d, levels=levels, rho=rho, eps=eps, lambda_=lambda_)
     about = subject() if about is None else about
-    if prune not in get_args(Pruning):
-        raise UsageError(f"pruning is by {', '.join(get_args(Pruning))}. Got {prune!r}.")
-    for name, value in {"d": d, "rho": rho, "eps": eps, "lambda": lambda_}.items():
-        if value is not None and not 0.0 < value < math.inf:
-            raise UsageError(f"{name} is a finite number above 0. Got {value}.")
     chosen = _Settings(prune, levels, rho, eps, lambda_)
     wider = {width: about.widen(width) for width in widths}
     strengths = {strength_for(kept) for kept in (_KEPT_TRAINED if prune in _TRAINED else _KEPT)}
@@ -224,10 +219,6 @@ def guha23(
     )
 
 
-def _has_biases(about: Subject) -> bool:
-    return any(view.bias is not None for view in about.network.layers)
-
-
 def _prune(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
     """Pruned weights by layer, and biases by name; draws are those of ``compress --method mbp``."""
     kept, views = kept_share(d), about.network.layers
@@ -238,7 +229,7 @@ def _prune(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
     epochs = math.ceil(_STEPS * _BATCH / about.sample.n)
     if chosen.prune in _TRAINED:
         # iterative pruning keeps biases as they are, and those of f belong to its weights
-        is_rewound = chosen.prune == "iterative" and not _has_biases(about)
+        is_rewound = chosen.prune == "iterative" and all(view.bias is None for view in views)
         start = about.by_epoch.get(0) if is_rewound else None
         network = about.network if start is None else about.network.with_model(start)
         job = Job(network=network, sample=about.sample.on("cpu"), seed=about.seed)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from codebound.bounds.risk import rate
 from codebound.certificate.file import Certificate
 from codebound.report.templates import Table
-from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.errors import CodeboundError
 from codebound.run.progress import Progress, show_progress, silent
 from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_papers.compress.compressors import round_weight, weight_of
@@ -25,6 +25,7 @@ from codebound_papers.shin21.alternatives import EntryLaws, fit_entry_laws
 from codebound_papers.shin21.compressor import GaussianFill, PlainMask, replacement_trials
 from codebound_papers.shin21.heavy_tails import RANDOM_WEIGHTS
 from codebound_papers.study.result_page import Row, StudyResult, make_figure, make_table
+from codebound_papers.study.settings import check_options
 from codebound_papers.study.subjects import Subject, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
@@ -56,9 +57,8 @@ def shin21(
     >>> print(*(row["layer"] for row in found.record()["layers"]))
     linear1
     """
+    check_options(trials=trials, resamples=resamples, examples=examples)
     about = subject() if about is None else about
-    if trials < 1:
-        raise UsageError(f"there is at least one trial. Got {trials}.")
     of_tails, records = dict[str, Measured](), list[Row]()
     for done, (of, families) in enumerate(_TAILS.items()):
         progress(done, len(_TAILS) + 2, f"tails, {of}")

@@ -14,7 +14,7 @@ from codebound.certificate.file import Certificate
 from codebound.certificate.offers import assess, issue, network_outcome
 from codebound.cli.actions import load_samples
 from codebound.request import Task
-from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.errors import CodeboundError, DataError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.sample.dataset import Sample, require_certifiable
 from codebound.sample.formats.catalogue import KNOWN
@@ -35,6 +35,7 @@ from codebound_networks.views.zoo import ZOO
 from codebound_papers.compress.compressors import weight_name
 from codebound_papers.measure.record import Family, Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.steps import FoldedNetwork, fold_and_wrap
+from codebound_papers.study.settings import check_options
 
 T = TypeVar("T")
 DEFAULT = "mlp:depth=5,width=128,bias=false"
@@ -208,6 +209,7 @@ def subject(
     >>> found.sample.n, found.test_set.n, sorted(found.by_epoch)
     (1437, 360, [0, 1])
     """
+    check_options(holdout=holdout, epochs=epochs, margin_share=margin_share, delta=delta)
     trains = isinstance(model, str) and weights is None
     known = KNOWN.get(sample.lower()) if isinstance(sample, str) else None
     notes = []
@@ -218,6 +220,8 @@ def subject(
         notes.append(f"A share of {holdout:g} of the sample was held out before the training.")
     options = {"data": sample, "data_folder": data_folder, "test": test_set, "holdout": holdout}
     data, fresh = load_samples(options)
+    if data.is_cells:
+        raise DataError(f"{data.name} has gaps or words, and a network reads numbers: fill or encode them.")
     by_epoch: dict[int, nn.Module] = {}
     if isinstance(model, nn.Module):
         f, spec = copy.deepcopy(model).eval(), None
