@@ -39,7 +39,6 @@ def main() -> None:
     found = cb.certify(
         sample,
         network=f,
-        method="prune",
         known=cb.Known(share=0.5, helper=helper),
         claim=cb.Claim.of_network(unlabelled=unlabelled),
         run=cb.Run(effort="quick"),

@@ -44,8 +44,8 @@ class Known:
             scores are declared, or a message codes only the difference to it. Nobody can check that.
         helper: What makes a helper, called with the known share alone (and ``device`` and ``progress``, where
             it takes them by name); or a network that was made of that share alone. With the methods ``auto``
-            and ``scores`` its scores are declared and counted; with others a message codes the
-            difference to it.
+            and ``scores`` its scores are declared and counted; with others, and in claims about a network, a
+            message codes the difference to it.
         share: Part of the sample that a learner, a helper or a base is made of; errors count on the rest. By
             default that of the learner, and none for networks. A network is trained anew on it where there
             is no helper.

@@ -86,7 +86,7 @@ def add_known(
         unlabelled=claim.unlabelled,
         input_range=claim.input_range,
     )
-    units, is_scored = task.arranged.units, method in SCORES
+    units, is_scored = task.arranged.units, method in SCORES and not task.is_about_f
     share = 0 if known.share is None else math.floor(round(known.share * units, 9))
     if learner is not None:
         share = share or usual_share(units, is_rule=False)

@@ -128,23 +128,26 @@ def test_methods_that_leave_the_base_say_so(method, base):
         certify(SAMPLE, network=base.network, method=method, known=Known(base=base))
 
 
-def test_statements_about_f_may_have_a_base_too(base):
+@pytest.mark.parametrize("method", ["auto", "prune"])
+def test_statements_about_f_may_have_a_base_too(base, method):
     fine_tuned = shifted(base.network, ["2.weight"])
     fresh = from_arrays(clusters(200, 1).x, None, name="fresh", role="unlabelled")
     found = certify(
         SAMPLE,
         network=fine_tuned,
-        method="prune",
+        method=method,
         known=Known(base=base),
         claim=Claim(unlabelled=fresh),
         run=Run(effort="quick"),
     )
     assert (found.certificate.statement, found.certificate.claim.subject) == ("C-12b", "f")
+    assert found.certificate.known.base is not None
+    assert not found.certificate.claim.vacuous
     low, high = float(SAMPLE.x.min()), float(SAMPLE.x.max())
     found = certify(
         SAMPLE,
         network=fine_tuned,
-        method="prune",
+        method=method,
         known=Known(base=base),
         claim=Claim(input_range=(low, high)),
         run=Run(effort="quick"),
