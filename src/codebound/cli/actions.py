@@ -58,7 +58,7 @@ def certify_from_options(
         encoder = load_encoder(options["encoder"], device=options["device"])
     with listener.bar("encode") if encoder is not None else nullcontext(silent) as progress:
         sample, test_set = load_samples(options, encoder=encoder, progress=progress)
-    for warning in remarks(sample, delta=options["delta"]):
+    for warning in remarks(sample):
         listener.note(f"Warning: {warning}.")
     from codebound.certification import certify  # which loads torch: what is wrong so far is said before
     from codebound.known.learners import load_learner

@@ -5,7 +5,6 @@ The second program looks for the same constants (docs/format.md, 8.1).
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from codebound.bounds.risk import count_of, rate
 from codebound.run.errors import DataError
 from codebound.sample.dataset import number_inputs, row_parts
-from codebound.sample.order import count_before, usual_share
+from codebound.sample.order import count_before
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +25,6 @@ STANDARDISED = (
     "constants fixed in advance"
 )
 _CLOSE = 1e-3  # of a deviation
-_FEW = 100
 _PICTURE = 3  # pixels to a side, from which on a rule takes it for one
 _WHITE = 255
 _MOST = 0.95
@@ -37,7 +35,7 @@ DEVELOPED = (
 )
 
 
-def remarks(sample: Sample, *, delta: float = 0.05) -> tuple[str, ...]:
+def remarks(sample: Sample) -> tuple[str, ...]:
     """The warnings of a sample, and what its inputs and labels show.
 
     Example:
@@ -46,7 +44,7 @@ def remarks(sample: Sample, *, delta: float = 0.05) -> tuple[str, ...]:
         'every label is 1 (200 examples): who always says so is right, and no bound shows that classes can be
         told apart'
     """
-    labels = [] if sample.role == "unlabelled" else _of_labels(sample, delta)
+    labels = [] if sample.role == "unlabelled" else _of_labels(sample)
     return (*sample.warnings, *_of_pictures(sample), *labels, *_of_copies(sample))
 
 
@@ -66,8 +64,8 @@ def _of_pictures(sample: Sample) -> list[str]:
     return [remark]
 
 
-def _of_labels(sample: Sample, delta: float) -> list[str]:
-    """Remarks on common and absent labels, and on few examples."""
+def _of_labels(sample: Sample) -> list[str]:
+    """Remarks on common and absent labels."""
     n, counts, found = sample.n, np.bincount(sample.y, minlength=1), []
     label = int(counts.argmax())
     share = counts[label] / n
@@ -87,13 +85,6 @@ def _of_labels(sample: Sample, delta: float) -> list[str]:
         found.append(
             f"no example has the label 0: labels are counted from 0, so class 0 is one of the "
             f"{sample.classes} classes and never occurs here{from_one}"
-        )
-    if n < _FEW:
-        counted = n - usual_share(n, is_rule=True)
-        least = -math.expm1(math.log(delta / 2.0) / counted)
-        found.append(
-            f"few examples ({n}): without a single error among the {counted} that are usually counted, the "
-            f"error is bounded by {rate(least, 0)}"
         )
     return found
 

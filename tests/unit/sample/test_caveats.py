@@ -15,8 +15,8 @@ RANDOM = np.random.default_rng(0)
 ORDINARY = RANDOM.integers(0, 3, 300)
 
 
-def remarks_on(labels, **options):
-    return remarks(from_arrays(RANDOM.normal(size=(len(labels), 2)) + 3, labels, name="t"), **options)
+def remarks_on(labels):
+    return remarks(from_arrays(RANDOM.normal(size=(len(labels), 2)) + 3, labels, name="t"))
 
 
 def test_an_ordinary_sample_has_no_remarks():
@@ -27,15 +27,15 @@ def test_an_ordinary_sample_has_no_remarks():
     ("labels", "sentence"),
     [
         (np.full(200, 2), r"every label is 2 \(200 examples\)"),
+        ([0], r"every label is 0 \(1 example\)"),
         (ORDINARY + 1, "no example has the label 0: .* 4 classes .*counted from 1, subtract 1$"),
         (ORDINARY + 2, "class 0 is one of the 5 classes and never occurs here$"),
         (
             (np.arange(1000) == 7) | (np.arange(1000) == 3),
             "99.8 % of the examples have the label 0: who always",
         ),
-        ([0, 1, 1, 0] * 5, r"few examples \(20\): .* by 31 %"),
     ],
-    ids=["one class", "from 1", "from 2", "rare class", "tiny"],
+    ids=["one class", "one example", "from 1", "from 2", "rare class"],
 )
 def test_what_labels_show_is_one_sentence(labels, sentence):
     (found,) = remarks_on(labels)
@@ -58,12 +58,6 @@ def test_what_labels_show_is_one_sentence(labels, sentence):
 def test_a_remark_names_pictures_that_would_be_cut_off(pictures, is_said):
     found = remarks(from_arrays(pictures, ORDINARY, name="t"))
     assert [bool(re.search("cuts off what is below", each)) for each in found] == [True] * is_said
-
-
-def test_a_single_example_is_few():
-    only, few = remarks_on([0])
-    assert only.startswith("every label is 0 (1 example)")
-    assert few.startswith("few examples (1)")
 
 
 def sample_of(x, y):
