@@ -30,7 +30,7 @@ from codebound.request import ERROR, NOTHING, USUAL_RUN, Claim, Known, Run, Task
 from codebound.run.device import resolve_device
 from codebound.run.errors import CertificateError, CodeboundError, RefusedError
 from codebound.run.progress import open_bar
-from codebound.sample.dataset import cross_duplicates, require_certifiable, whole
+from codebound.sample.dataset import count_copies, require_certifiable, whole
 from codebound.sample.load import as_dataset
 from codebound.sample.losses import possible_examples
 from codebound.sample.questions import Question, parse_question
@@ -209,7 +209,7 @@ def _test(
     else:
         errors = outcome.count_losses(about, question.loss)
 
-    copies = cross_duplicates(task.sample, test_set).count
+    copies = count_copies(task.sample, test_set)
     tested: dict[str, Any] = {"copies": copies}
     classes = task.sample.classes
     if errors is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,8 +14,7 @@ from codebound.report.templates import Table, tabulate
 from codebound.run.progress import progress_bar
 
 if TYPE_CHECKING:
-    from codebound.sample.dataset import Scaling
-    from codebound.sample.description import Description
+    from codebound.sample.dataset import Sample, Scaling
 
 app = typer.Typer(
     help="List, fetch, inspect and encode datasets.", no_args_is_help=True, add_completion=False
@@ -87,9 +86,10 @@ def show(
     found = describe_sample(spec, role=role.value, folder=folder)
     if found.not_compared:
         note(found.not_compared)
-    emit(found.record(), output, [_describe(found)])
+    record = found.record()
+    emit(record, output, [_describe(found.sample, record)])
     if output is Format.table:
-        for warning in found.warnings:
+        for warning in record["warnings"]:
             note(f"Warning: {warning}.")
 
 
@@ -161,10 +161,10 @@ def encode(
         note("" if made is None else f"A certificate on this table declares: {made.by}, made of {made.of}.")
 
 
-def _describe(found: Description) -> Table:
+def _describe(dataset: Sample, record: dict[str, Any]) -> Table:
     from codebound.bounds.risk import rate
 
-    dataset, counts, duplicates = found.sample, found.counts, found.duplicates
+    counts, copies = record["class_counts"], record["test_duplicates"]
     shown = ", ".join(map(str, counts[:20])) + (", ..." if len(counts) > 20 else "")
     majority = max(counts) / dataset.n
     values = f"values from {dataset.x.min():g} to {dataset.x.max():g}"
@@ -179,11 +179,8 @@ def _describe(found: Description) -> Table:
         ("sha256", dataset.sha256, "names these very bytes and labels; a certificate quotes it"),
         ("source", dataset.source, ""),
     ]
-    if duplicates is not None:
-        text = f"{duplicates.count} of {duplicates.n}, {duplicates.relabelled} with another label"
-        rows.append(
-            ("test copies", text, "test inputs that also occur, byte for byte, in the training split")
-        )
+    if copies is not None:
+        rows.append(("test copies", str(copies), "test inputs that also occur in the training split"))
     return tabulate(("what", "value", "meaning"), rows)
 
 

@@ -315,32 +315,20 @@ class DeviceData:
             yield self.scaling.apply(self.x[start:stop], dtype), self.y[start:stop]
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicates:
-    """Number of ``n`` examples whose inputs another sample has; ``relabelled``: never with their label."""
-
-    n: int
-    count: int
-    relabelled: int
-
-
-def cross_duplicates(a: Sample, b: Sample) -> Duplicates:
-    """Count the examples of ``b`` whose stored inputs also occur in ``a``."""
-    if a.input_shape != b.input_shape or a.dtype != b.dtype:
-        raise DataError(
-            f"{a.name} and {b.name} cannot be compared: inputs are {a.dtype} of {a.input_shape} "
-            f"and {b.dtype} of {b.input_shape}."
-        )
-    known, fresh = number_inputs(a.x, b.x)
-    is_copy = np.isin(fresh, known)
-    is_example = np.isin(fresh << 16 | b.y, known << 16 | a.y)
-    return Duplicates(n=b.n, count=int(is_copy.sum()), relabelled=int((is_copy & ~is_example).sum()))
-
-
 def count_shared(unlabelled: Sample, sample: Sample) -> int:
     """Count the unlabelled inputs that occur in a sample, by value."""
     known, fresh = number_inputs(sample.x, unlabelled.x, dtype="<f8")
     return int(np.isin(fresh, known).sum())
+
+
+def count_copies(sample: Sample, test_set: Sample) -> int:
+    """Count the examples of a test sample whose inputs also occur in the sample."""
+    if sample.input_shape != test_set.input_shape or sample.dtype != test_set.dtype:
+        raise DataError(
+            f"{sample.name} and {test_set.name} cannot be compared: inputs are {sample.dtype} of "
+            f"{sample.input_shape} and {test_set.dtype} of {test_set.input_shape}."
+        )
+    return count_shared(test_set, sample)
 
 
 def require_disjoint(unlabelled: Sample, sample: Sample) -> None:

@@ -21,7 +21,7 @@ from codebound.run.errors import CertificateError, CodeboundError, DataError, Mo
 from codebound.run.files import finite
 from codebound.run.job import Engine
 from codebound.run.progress import Progress, silent
-from codebound.sample.dataset import Sample, cross_duplicates
+from codebound.sample.dataset import Sample, count_copies
 from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.reading.walk import Network, wrap
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
@@ -313,7 +313,7 @@ def _dependence(module: nn.Module, sample: Sample) -> str:
 
 def _doubts(sample: Sample, test_set: Sample, trained_on: str | None) -> dict[Subject, str]:
     """Return doubts about the test examples, for f and for every g. Empty where there are none."""
-    copies = cross_duplicates(sample, test_set).count
+    copies = count_copies(sample, test_set)
     if copies:
         shared = f"{copies:,} of {test_set.n:,} test inputs also occur in the sample"
         doubt = f"{shared}: hold-out bounds hold only if these were drawn anew."

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -94,10 +95,10 @@ def test_show_counts_copies_between_the_splits(run, tmp_path, role):
     fill(tmp_path / "cache/data/mnist")
     record = json.loads(run("show", "mnist", "--role", role, "--format", "json").stdout)
     assert (record["role"], record["n"]) == (role, {"train": 5, "test": 2}[role])
-    assert (record["test_duplicates"], record["test_duplicates_relabelled"]) == (2, 1)
+    assert record["test_duplicates"] == 2
     assert record["sha256"] == load_sample("mnist", role=role).sha256
     assert sum(record["class_counts"]) == record["n"]
-    assert "2 of 2, 1 with another label" in run("show", "mnist", "--role", role).stdout
+    assert re.search(r"test copies +2 ", run("show", "mnist", "--role", role).stdout)
 
 
 def test_show_has_one_csv_row_and_warnings_go_to_stderr(run, tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from codebound.sample.dataset import cross_duplicates
+from codebound.sample.dataset import count_copies
 from codebound.sample.formats.catalogue import KNOWN, cache_folder, find
 from codebound.sample.load import load_sample
 
@@ -42,5 +42,5 @@ def test_mean_and_deviation_of_mnist():
 
 def test_mnist_does_not_leak():
     train, test = real("mnist", "train"), real("mnist", "test")
-    assert cross_duplicates(train, test).count == 0
-    assert cross_duplicates(train, train.select(range(100), role="test")).count == 100
+    assert count_copies(train, test) == 0
+    assert count_copies(train, train.select(range(100), role="test")) == 100
