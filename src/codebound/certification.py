@@ -22,7 +22,7 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.risk import HoldoutFacts, check_delta
 from codebound.certificate.evaluate import collect_answers, count_differences, count_errors
 from codebound.certificate.offers import assess, bound_classes, issue
-from codebound.known.provenance import UNKNOWN, Origin, origin_of
+from codebound.known.provenance import UNKNOWN, origin_of
 from codebound.methods.search import Search, find_method, list_offers, refusal_error
 from codebound.methods.search import run as search_by
 from codebound.report.folder import Result
@@ -99,7 +99,7 @@ def certify(
         question = parse_question(claim.loss, claim.on, classes=sample.classes)
         task = Task(sample=sample, delta=delta, design=claim.design, tables=tuple(known.scores))
         module = f = original_errors = None
-        origin, notes = UNKNOWN if known.trained_on is None else Origin(known.trained_on), []
+        origin, notes = UNKNOWN, []
         asked = (network, learner, known.base, known.helper, known.share, claim.unlabelled, claim.input_range)
         if any(each is not None for each in asked):
             from codebound.methods.inputs import add_known
@@ -110,7 +110,7 @@ def certify(
             module, f, notes = given.module, given.original, [*given.notes]
             held = task.sample.on("cpu")
             original_errors = None if f is None else count_errors(f.build(), held, engine=run.engine)
-            if module is not None and known.trained_on is None:
+            if module is not None:
                 origin = origin_of(module)
 
         seed = whole("seed", run.seed)
@@ -144,7 +144,6 @@ def certify(
             },
             origin=origin,
             original_errors=original_errors,
-            guessing=issued.guessing,
             skipped=search.skipped,
             tried=search.tried,
             is_interrupted=search.is_interrupted,

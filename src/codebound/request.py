@@ -49,8 +49,6 @@ class Known:
         share: Part of the sample that a learner, a helper or a base is made of; errors count on the rest. By
             default that of the learner, and none for networks. A network is trained anew on it where there
             is no helper.
-        trained_on: The ``sha256`` of the sample that the network was trained on, and no other: then its
-            hold-out bound is shown without an "if", or left out. Of what ``fit`` trained it is known.
 
     Example:
         >>> Known(share=0.5).share
@@ -61,7 +59,6 @@ class Known:
     base: Pretrained | None = None
     helper: Callable[[Sample], Any] | Pretrained | None = None
     share: float | None = None
-    trained_on: str | None = None
 
     def __post_init__(self) -> None:
         is_one = not isinstance(self.scores, list | tuple)

@@ -241,7 +241,6 @@ def claim_sentence(
     delta: float,
     vacuous: bool,
     drawn: str = "sample",
-    data: str = "new data",
     provided: str = "",
     does: str | None = None,
 ) -> str:
@@ -251,7 +250,6 @@ def claim_sentence(
         subject, bound, delta: The network, the bound on its risk, and its failure probability.
         vacuous: Whether guessing does as well.
         drawn: Where the failure probability comes from.
-        data: On which data the network errs that little.
         provided: What else has to be true, and is at risk.
         does: What the network does at most that often, where it is no plain error.
 
@@ -263,7 +261,7 @@ def claim_sentence(
     condition = f", provided that {provided}" if provided else ""
     claim = (
         f"With probability at least 1 - {delta!r} over the draw of the {drawn}, "
-        f"{who} {does or f'errs on at most {percent(bound)} of {data}'}{condition}."
+        f"{who} {does or f'errs on at most {percent(bound)} of new data'}{condition}."
     )
     return claim + (" VACUOUS: guessing does as well." if vacuous else "")
 

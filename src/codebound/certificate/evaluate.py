@@ -113,10 +113,9 @@ def count_errors(
     *,
     loss: Loss = WRONG,
     engine: Engine | None = None,
-    progress: Progress = silent,
 ) -> int:
     """Count the examples that a loss is about and that are not clearly right."""
-    found = judge_network(network, data, question=Question(loss), engine=engine, progress=progress)
+    found = judge_network(network, data, question=Question(loss), engine=engine)
     is_about = np.asarray(loss.is_about(data.y.cpu().numpy()))
     return int((is_about & ~found.right).sum())
 

@@ -81,7 +81,6 @@ class Result:
         holdout_f: The same of f, where it is not about f; true only if f has not been trained on that sample.
         origin: What f was trained on, where it is known.
         original_errors: Errors of f on the whole sample; None where f was never trained.
-        guessing: Error of the commonest label among the counted examples, where every error counts.
         copies: Test inputs that also occur in the sample, where a test sample was given.
         skipped: Methods that did not suit, with the reason.
         refusals: Better certificates that the second program refused, or that could not be read: a defect.
@@ -114,7 +113,6 @@ class Result:
     holdout: RiskBound | None = None
     copies: int | None = None
     holdout_f: RiskBound | None = None
-    guessing: float | None = None
     origin: Origin = UNKNOWN
     by_class: tuple[ClassBound, ...] = ()
     offers: Sequence[dict[str, Any]] = ()
@@ -442,8 +440,8 @@ def _result(found: Result, path: str, commands: Mapping[str, Any]) -> dict[str, 
         "notes": list(found.notes),
     }
     result |= describe_test(found)
-    if found.guessing is not None:
-        result["guessing"] = found.guessing
+    if found.offer.guessing is not None:
+        result["guessing"] = found.offer.guessing
     if found.offers:
         result["offers"] = list(found.offers)
         result["offers_say"] = compare_offers(found.offers)
