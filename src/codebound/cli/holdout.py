@@ -229,22 +229,19 @@ def watch(
     from codebound.holdout.alarms import Watch, WatchTerms, read_chunks, read_stream, with_proof
 
     table, label = (None, stream[6:]) if stream.startswith("stdin:") else read_stream(stream)
+    terms = WatchTerms(
+        bound=bound,
+        groups=tuple(groups.split(",")) if groups else (),
+        alpha=alpha,
+        loss=loss,
+        group=group,
+        cluster=cluster,
+        claim=claim,
+    )
     if file.exists():
         state = Watch.load(file)
-        if bound not in (None, state.ledger.seal["bound"]):
-            raise UsageError(
-                f"{file} watches for an error of {state.ledger.seal['bound']}. Another one needs a new file."
-            )
+        state.require(terms)
     else:
-        terms = WatchTerms(
-            bound=bound,
-            groups=tuple(groups.split(",")) if groups else (),
-            alpha=alpha,
-            loss=loss,
-            group=group,
-            cluster=cluster,
-            claim=claim,
-        )
         terms = terms if certificate is None else with_proof(terms, certificate, answers)
         state = Watch.start(file, terms, stream=stream)
     before, alarms = state.labels, 0
@@ -352,12 +349,15 @@ def _show(ledger: Ledger, output: Format, line: Line | None = None) -> None:
     if told["looks"] is not None:
         left = f"{told['looks']} planned, {len(told['planned'])} of them by name"
     how = "exact" if told["levels"] is None else "by levels"
+    further = f"a statement that is not planned pays {ledger.answer_bits:.1f} bits"
+    if ledger.open_left < 1:
+        further = "only planned statements are left"
     sealed = [
         ("sealed", f"{told['data']}, {told['rows']} rows, {told['date']}"),
         ("loss", f"{':'.join(told['loss'])}, on {told['n']} {units}"),
         ("delta", told["delta"]),
         ("statements", f"{len(ledger.statements)} made; {left}"),
-        ("answers", f"{how}; a statement that is not planned pays {ledger.answer_bits:.1f} bits"),
+        ("answers", f"{how}; {further}"),
     ]
     tables = [tabulate(("what", "value"), sealed), *([Table("", rows)] if rows else [])]
     record = {"seal": told, "statements": list(ledger.statements), "head": ledger.head}

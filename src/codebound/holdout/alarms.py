@@ -136,6 +136,9 @@ def _certificate_proof(path: Path, terms: WatchTerms, answers: str | None) -> tu
     return made.claim.bound, made.claim.delta, path.read_bytes()
 
 
+_USUAL = WatchTerms()
+
+
 @dataclass(slots=True)
 class Watch:
     """A stream of outcomes with an alarm for all units and one for each group, kept in a file."""
@@ -182,6 +185,28 @@ class Watch:
         ledger = read_lines(Path(path))
         require_latest(ledger)
         return cls(Path(path), ledger)
+
+    def require(self, terms: WatchTerms) -> None:
+        """Refuse terms other than those of the first line; what is left at its default asks for nothing."""
+        first = self.ledger.seal
+        groups, clusters = first["groups"] or {}, first["clusters"] or {}
+        begun = {
+            "bound": first["bound"],
+            "alpha": first["alpha"],
+            "loss": ":".join(first["loss"]),
+            "groups": tuple(groups.get("names", ())),
+            "group": groups.get("column"),
+            "cluster": clusters.get("column"),
+            "claim": clusters.get("claim"),
+        }
+        loss = ":".join(parse_answer_loss(terms.loss))
+        asked = replace(terms, groups=tuple(sorted(terms.groups)), loss=loss)
+        for name, fixed in begun.items():
+            if getattr(asked, name) not in (fixed, getattr(_USUAL, name)):
+                raise UsageError(
+                    f"{self.path} has {name} {fixed!r} from its first line on, and not "
+                    f"{getattr(asked, name)!r}. Other terms need a new file."
+                )
 
     @property
     def labels(self) -> int:

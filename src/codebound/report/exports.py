@@ -150,9 +150,10 @@ def _of_folder(folder: Path) -> Evidence:
 
 
 def _of_ledger(ledger: Ledger) -> Evidence:
-    seal = ledger.seal
-    metrics = tuple(_ledger_metrics(ledger))
-    if seal["kind"] != "seal" or not metrics:
+    seal, metrics = ledger.seal, tuple(_ledger_metrics(ledger))
+    if seal["kind"] == "watch":
+        raise UsageError(f"{ledger.path} is a watch, which bounds no error: export what certified its bound.")
+    if not metrics:
         raise UsageError(f"{ledger.path} bounds no error yet: `codebound holdout look` does.")
     said = tuple(describe_line(ledger, line) for line in ledger.statements)
     begins = (

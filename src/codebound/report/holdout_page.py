@@ -228,12 +228,8 @@ def _group_table(seal: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, 
             (each, _gain(r), f"{r['a_only']:,} against {r['b_only']:,} of {r['n']:,}") for each, r in rows
         ]
         title, head = f"{line['a']['name']} minus {line['b']['name']}", "gain"
-    return _table(f"Each {column}: {title}", _at_once(cells[0][0]), (column, head, "counted"), cells)
-
-
-def _at_once(worst: str) -> str:
-    said = f" The worst group is {worst}." if worst else ""
-    return f"All rows hold at once, with all other statements.{said}"
+    caption = f"All hold at once, with all other statements. The worst group is {cells[0][0]}."
+    return _table(f"Each {column}: {title}", caption, (column, head, "counted"), cells)
 
 
 def _gain(result: Mapping[str, Any]) -> str:
@@ -439,7 +435,6 @@ def _alarm_table(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]])
         said = "none" if alarm is None else f"label {alarm:,} of the group"
         rows.append((alarm is None, name, said, f"{errors:,} of {labels:,}"))
     rows.sort(key=lambda row: row[:2])
-    column, worst = first["groups"]["column"], "" if rows[0][0] else rows[0][1]
-    return _table(
-        f"Each {column}: alarms", _at_once(worst), (column, "alarm", "errors"), [row[1:] for row in rows]
-    )
+    column, alpha = first["groups"]["column"], first["alpha"]
+    caption = f"A false alarm, of any group or of all together, has a chance of at most {alpha:g}."
+    return _table(f"Each {column}: alarms", caption, (column, "alarm", "errors"), [row[1:] for row in rows])

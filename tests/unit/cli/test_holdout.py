@@ -110,7 +110,11 @@ def test_a_stream_is_watched_until_the_alarm(own_cache, codebound, monkeypatch):
     assert (code, f"ALARM at label {record['alarm']}" in err) == (3, True)
     assert codebound("verify", "live.watch.jsonl")[0] == 0
     code, _, err = codebound(*command, "--bound", 0.1)
-    assert (code, "watches for an error of 0.05" in err) == (2, True)
+    assert (code, "has bound 0.05 from its first line on, and not 0.1" in err) == (2, True)
+    for words in (("--alpha", 0.05), ("--loss", "class:1"), ("--group", "a", "--groups", "0,1")):
+        code, _, err = codebound(*command, *words)
+        assert (code, "Other terms need a new file" in err) == (2, True)
+    assert codebound(*command, "--alpha", 0.01, "--bound", 0.05)[0] == 3
 
 
 def test_a_certified_error_is_watched(table, codebound):
