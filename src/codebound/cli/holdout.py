@@ -187,13 +187,8 @@ def abstain(
     ]
     if scores is None and thresholds is None and len(planned) == 1:
         (each,) = planned
-        how = Abstention(
-            column=answers,
-            scores=each["scores"]["name"],
-            risk=each["risk"],
-            rule=each["rule"],
-            thresholds=tuple(each["thresholds"]),
-        )
+        fixed = {key: each[key] for key in ("risk", "rule", "thresholds")}
+        how = Abstention(column=answers, scores=each["scores"]["name"], **fixed)
     elif scores is None:
         raise UsageError(
             f"{len(planned)} searches for {answers!r} are planned: name --scores and --thresholds."
@@ -250,8 +245,8 @@ def watch(
     else:
         for rows in read_chunks(sys.stdin.fileno(), "stdin"):
             state.extend(rows, label, answers)
-            if len(state.alarms) + (state.alarm_at is not None) > alarms:
-                alarms = len(state.alarms) + (state.alarm_at is not None)
+            if (raised := len(state.alarms) + (state.alarm_at is not None)) > alarms:
+                alarms = raised
                 note(str(state))
     _show_watch(state, state.labels - before, output)
     if state.alarm_at is not None or state.alarms:
@@ -339,25 +334,25 @@ def _show(ledger: Ledger, output: Format, line: Line | None = None) -> None:
     from codebound.holdout.sentences import describe_ledger, describe_line, naive_bound
 
     told = ledger.seal
-    rows = []
-    for number, each in enumerate(ledger.statements, start=1):
-        is_planned = replace(ledger, lines=ledger.lines[:number]).is_planned(each)
-        row = {"line": number + 1, "statement": each["kind"], "planned": "yes" if is_planned else "no"}
-        rows.append(row | {"says": describe_line(ledger, each)})
-    units = "rows" if told["clusters"] is None else "clusters"
-    left = "no end"
-    if told["looks"] is not None:
-        left = f"{told['looks']} planned, {len(told['planned'])} of them by name"
-    how = "exact" if told["levels"] is None else "by levels"
+    rows = [
+        {
+            "line": number + 1,
+            "statement": each["kind"],
+            "planned": "yes" if replace(ledger, lines=ledger.lines[:number]).is_planned(each) else "no",
+            "says": describe_line(ledger, each),
+        }
+        for number, each in enumerate(ledger.statements, start=1)
+    ]
+    left = f"{told['looks'] or 'any number'} planned, {len(told['planned'])} of them by name"
     further = f"a statement that is not planned pays {ledger.answer_bits:.1f} bits"
     if ledger.open_left < 1:
         further = "only planned statements are left"
     sealed = [
         ("sealed", f"{told['data']}, {told['rows']} rows, {told['date']}"),
-        ("loss", f"{':'.join(told['loss'])}, on {told['n']} {units}"),
+        ("loss", f"{':'.join(told['loss'])}, on {told['n']} {'clusters' if told['clusters'] else 'rows'}"),
         ("delta", told["delta"]),
         ("statements", f"{len(ledger.statements)} made; {left}"),
-        ("answers", f"{how}; {further}"),
+        ("answers", f"{'by levels' if told['levels'] else 'exact'}; {further}"),
     ]
     tables = [tabulate(("what", "value"), sealed), *([Table("", rows)] if rows else [])]
     record = {"seal": told, "statements": list(ledger.statements), "head": ledger.head}

@@ -14,8 +14,8 @@ from codebound.run.errors import UsageError
 
 SHARES = tuple(i / 20 for i in range(2, 11))
 """Shares of the labels that may be held out: so far the guess of the error is not stretched by much."""
-SPLIT_BITS = 20.0
-"""Of a certificate that learns from one part of the sample and counts on the other, without a pick."""
+SPLIT_BITS = 2.0
+"""Of a certificate by a learner of one's own, which learns from one part and counts on the other."""
 WAYS = ("hold-out", "split", "message", "picks")
 _SLOPE = 0.25  # the error of a network falls like this power of the labels it learned from
 _TAILS = (0.1, 0.5, 0.9)
@@ -120,7 +120,7 @@ def _limit(name: str, known: Situation, errors: int, n: int) -> float:
         picks = known.picks or 0
         facts = PickedFacts(picks=picks, errors=min(errors, n - picks), n=n, delta=known.delta)
         return picked_risk(facts).value
-    # a split is the hold-out set as a file: who learns from which part is a short message
+    # a split is the hold-out set as a file
     bits = SPLIT_BITS if name == "split" else known.bits or 0.0
     return occam_binomial(OccamFacts(errors=errors, n=n, code_bits=bits, delta=known.delta)).value
 

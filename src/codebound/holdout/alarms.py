@@ -6,6 +6,7 @@ import hashlib
 import os
 import secrets
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Context
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,7 +103,9 @@ def with_proof(terms: WatchTerms, path: Path, answers: str | None = None) -> Wat
     """
     proof = _ledger_proof if path.suffix == ".jsonl" else _certificate_proof
     proved, delta, content = proof(path, terms, answers)
-    bound = proved if terms.bound is None else terms.bound
+    bound = terms.bound
+    if bound is None:  # in four digits, so that it is printed as it is
+        bound = float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(proved))
     if bound < proved:
         raise UsageError(f"{path} proves an error of at most {proved}, and not the bound {bound}.")
     kept = {"delta": delta, "sha256": hashlib.sha256(content).hexdigest()}
@@ -134,9 +137,6 @@ def _certificate_proof(path: Path, terms: WatchTerms, answers: str | None) -> tu
     if (terms.group, terms.claim, terms.loss) != (None, None, str(made.question)):
         raise UsageError(f"{path} is about {made.question}, not about what is watched: give a bound instead.")
     return made.claim.bound, made.claim.delta, path.read_bytes()
-
-
-_USUAL = WatchTerms()
 
 
 @dataclass(slots=True)
@@ -189,23 +189,14 @@ class Watch:
     def require(self, terms: WatchTerms) -> None:
         """Refuse terms other than those of the first line; what is left at its default asks for nothing."""
         first = self.ledger.seal
-        groups, clusters = first["groups"] or {}, first["clusters"] or {}
-        begun = {
-            "bound": first["bound"],
-            "alpha": first["alpha"],
-            "loss": ":".join(first["loss"]),
-            "groups": tuple(groups.get("names", ())),
-            "group": groups.get("column"),
-            "cluster": clusters.get("column"),
-            "claim": clusters.get("claim"),
-        }
-        loss = ":".join(parse_answer_loss(terms.loss))
-        asked = replace(terms, groups=tuple(sorted(terms.groups)), loss=loss)
-        for name, fixed in begun.items():
-            if getattr(asked, name) not in (fixed, getattr(_USUAL, name)):
+        asked = replace(terms, bound=terms.bound or first["bound"]).record("")
+        if asked["clusters"] and first["clusters"]:
+            asked["clusters"]["salt"] = first["clusters"]["salt"]
+        for name, usual in WatchTerms(bound=first["bound"]).record("").items():
+            if asked[name] not in (first[name], usual):
                 raise UsageError(
-                    f"{self.path} has {name} {fixed!r} from its first line on, and not "
-                    f"{getattr(asked, name)!r}. Other terms need a new file."
+                    f"{self.path} has {name} {first[name]!r} from its first line on, and not "
+                    f"{asked[name]!r}. Other terms need a new file."
                 )
 
     @property

@@ -13,6 +13,8 @@ import shlex
 import uuid
 from dataclasses import asdict, dataclass, fields
 from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
@@ -31,7 +33,6 @@ from codebound.run.files import file_sha256, read_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from codebound.holdout.ledger import Ledger
     from codebound.report.folder import Result
@@ -155,11 +156,8 @@ def _of_ledger(ledger: Ledger) -> Evidence:
         raise UsageError(f"{ledger.path} is a watch, which bounds no error: export what certified its bound.")
     if not metrics:
         raise UsageError(f"{ledger.path} bounds no error yet: `codebound holdout look` does.")
-    said = tuple(describe_line(ledger, line) for line in ledger.statements)
-    begins = (
-        f"With probability at least 1 - {seal['delta']!r} over the draw of the sealed rows, all at once: "
-    )
-    data, label = seal["data"], seal["label"]
+    first, *others = (f"{describe_line(ledger, line)}." for line in ledger.statements)
+    sure = f"With probability at least 1 - {seal['delta']!r} over the draw of the sealed rows, all at once"
     return Evidence(
         name=ledger.path.name.partition(".")[0],
         file=ledger.path.name,
@@ -167,17 +165,19 @@ def _of_ledger(ledger: Ledger) -> Evidence:
         made_by=f"ledger, version {seal['version']}",
         network=None,
         task=None,
-        data=data,
-        data_hash=("codebound-column-sha256", label["sha256"]),
+        data=seal["data"],
+        data_hash=("codebound-column-sha256", seal["label"]["sha256"]),
         rows=seal["rows"],
-        statements=(f"{begins}{said[0]}.", *(f"{each}." for each in said[1:])),
+        statements=(f"{sure}: {first}", *others),
         confidence=describe_confidence(seal["delta"]),
         delta=seal["delta"],
         loss=":".join(seal["loss"]),
         assurance="recounted",
         assumptions=tuple(line for line, _ in list_assumed(seal)),
         metrics=metrics,
-        command=shlex.join(["codebound-verify", ledger.path.name, "--data", data, "--head", ledger.head]),
+        command=shlex.join(
+            ["codebound-verify", ledger.path.name, "--data", seal["data"], "--head", ledger.head]
+        ),
         checked_at=_now(),
     )
 
@@ -277,6 +277,7 @@ def cyclonedx_bom(evidence: Evidence) -> str:
         metrics.append({"type": each.name, "value": value, **part, "confidenceInterval": interval})
         if each.share is not None:
             metrics.append({"type": _counted(each.name), "value": _decimal(each.share), **part})
+    facts = [{"name": f"codebound:{name}", "value": text} for name, text in _facts(evidence).items()]
     model = {
         "type": "machine-learning-model",
         "bom-ref": "model",
@@ -298,9 +299,7 @@ def cyclonedx_bom(evidence: Evidence) -> str:
                 "hashes": [{"alg": "SHA-256", "content": evidence.sha256}],
             }
         ],
-        "properties": [
-            {"name": f"codebound:{name}", "value": text} for name, text in _facts(evidence).items()
-        ],
+        "properties": facts,
     }
     if evidence.network is not None:
         model["hashes"] = [{"alg": "SHA-256", "content": evidence.network}]
@@ -386,10 +385,7 @@ def log_mlflow(found: Result) -> str:
             "codebound.certificate_sha256": hashlib.sha256(content).hexdigest(),
         }
     )
-    import tempfile
-    from pathlib import Path
-
-    with tempfile.TemporaryDirectory() as place:
+    with TemporaryDirectory() as place:
         mlflow.log_artifact(str(certificate.save(Path(place) / CERTIFICATE)), "codebound")
     return str(mlflow.active_run().info.run_id)
 

@@ -84,7 +84,10 @@ def _ledger(seal: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict
     }
     left = "no end" if seal["looks"] is None else f"{seal['looks']:,} planned"
     known = [each for each in looks if each["result"]]
-    best = min(known, key=lambda each: each["result"]["bound"], default=None)
+    known.sort(key=lambda each: each["result"]["bound"])
+    best = known[0] if known else None
+    rows = [_look_row(seal, line) for line in known]
+    cells = [(row["name"], row["value"], row["words"]) for row in rows]
     answers = [_answer(seal, line) for line in (*([best] if best else []), *pairs, *choices)]
     many = len(known) > 1 and best is not None
     return {
@@ -96,14 +99,18 @@ def _ledger(seal: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict
         "how_sure": _confidence(seal["delta"]),
         "looks_title": "How often they differ" if is_faithful else "How often each errs",
         "best": best["column"]["name"] if many and best else "",
-        "looks": [_look_row(seal, line) for line in sorted(known, key=lambda each: each["result"]["bound"])],
+        "looks": rows,
         "silent": [line["column"]["name"] for line in looks if not line["result"]],
         "shown": _SHOWN,
         "unit": "clusters" if seal["clusters"] else "rows",
         "ticks": TICKS,
         "pairs": [_pair_picture(line) for line in pairs],
         "tables": [
-            *([_look_table(seal, known)] if len(known) > _SHOWN else []),
+            *(
+                [_table("All columns", "", ("column", "at most", "counted"), cells)]
+                if len(rows) > _SHOWN
+                else []
+            ),
             *map(_choice_table, choices),
             *(_group_table(seal, line) for line in (*([best] if best else []), *pairs) if line["groups"]),
         ],
@@ -128,11 +135,9 @@ def _answer(seal: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
     words = f"{describe_result(seal, line, result)}."
     if words.startswith(_BEGINNINGS):
         words = words[0].upper() + words[1:]
-    if kind == "better":
-        return {"words": words, "is_shown": result["shown"]}
-    if kind == "abstain":
-        return {"words": words, "is_shown": result["chosen"] is not None}
-    return {"words": words, "is_shown": result["bound"] < _EVEN}
+    if kind == "look":
+        return {"words": words, "is_shown": result["bound"] < _EVEN}
+    return {"words": words, "is_shown": result["shown"] if kind == "better" else result["chosen"] is not None}
 
 
 def _look_row(seal: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,16 +145,15 @@ def _look_row(seal: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any
     result, (errors, n) = line["result"], (line["result"]["errors"], line["result"]["n"])
     is_level = seal["levels"] is not None and not line["final"]
     alone = holdout(HoldoutFacts(errors=errors, n=n, delta=seal["delta"])).value if n else 1.0
-    counted = f"{'at most ' if is_level else ''}{errors:,} of {n:,}"
+    words = f"{'at most ' if is_level else ''}{errors:,} of {n:,}"
+    if alone < result["bound"]:
+        words += f"; as the only look it would be {percent(alone)}"
     return {
         "name": line["column"]["name"],
         "value": percent(result["bound"]),
         "at": place(result["bound"]),
         "dot": None if is_level or not n else place(errors / n),
-        "counted": counted,
-        "alone": percent(alone),
-        "words": counted
-        + (f"; as the only look it would be {percent(alone)}" if alone < result["bound"] else ""),
+        "words": words,
     }
 
 
@@ -189,25 +193,15 @@ def _table(title: str, caption: str, columns: Sequence[str], rows: Sequence[Sequ
     return {"title": title, "caption": caption, "columns": columns, "rows": rows}
 
 
-def _look_table(seal: Mapping[str, Any], looks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    rows = [_look_row(seal, line) for line in sorted(looks, key=lambda each: each["result"]["bound"])]
-    cells = [(each["name"], each["value"], each["counted"], each["alone"]) for each in rows]
-    return _table("All columns", "", ("column", "at most", "counted", "as the only look"), cells)
-
-
 def _choice_table(line: Mapping[str, Any]) -> dict[str, Any]:
     result = line["result"]
-    rows = [
-        (
-            f"{threshold:g}{' (chosen)' if number == result['chosen'] else ''}",
-            f"{answered:,}",
-            f"{wrong:,}",
-            rate(wrong / answered) if answered else "",
-        )
-        for number, (threshold, answered, wrong) in enumerate(
-            zip(line["thresholds"], result["answered"], result["wrong"], strict=True)
-        )
-    ]
+    rows: list[tuple[str, ...]] = []
+    for threshold, answered, wrong in zip(
+        line["thresholds"], result["answered"], result["wrong"], strict=True
+    ):
+        mark = " (chosen)" if len(rows) == result["chosen"] else ""
+        share = rate(wrong / answered) if answered else ""
+        rows.append((f"{threshold:g}{mark}", f"{answered:,}", f"{wrong:,}", share))
     caption = (
         f"Of {result['n']:,} those with {line['scores']['name']} of at least the threshold are answered."
     )
@@ -319,13 +313,13 @@ def watch_values(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]])
     labels, errors = mixture.labels, mixture.errors
     names = first["groups"]["names"] if first["groups"] else ()
     limit = percent(mixture.upper_limit()) if labels else "none"
-    said = chosen(bound)
+    said, raised = chosen(bound), "none" if alarm is None else f"label {alarm:,}"
     if not labels:
         words = "No label has been seen yet."
     elif alarm is None:
         words = f"No alarm in {labels:,} labels: nothing shows that the error ever exceeded {said}."
     else:
-        words = f"Alarm at label {alarm:,}: the error exceeded {said} at some time up to then."
+        words = f"Alarm at {raised}: the error exceeded {said} at some time up to then."
     chance = f"If it never exceeds {said}, the chance that this watch ever alarms is at most {alpha:g}."
     in_each = f" for each {first['groups']['column']}" if first["groups"] else ""
     if certificate is not None:
@@ -351,16 +345,8 @@ def watch_values(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]])
         "numbers": [
             ("labels", f"{labels:,}", "in the order of the stream"),
             ("errors", f"{errors:,}", rate(errors / labels) if labels else ""),
-            (
-                "alarm",
-                "none" if alarm is None else f"label {alarm:,}",
-                f"valid at every look, level {alpha:g}",
-            ),
-            (
-                "upper limit",
-                limit,
-                f"if the error never changes: a statement of its own, level {mixture.alpha:g}",
-            ),
+            ("alarm", raised, f"valid at every look, level {alpha:g}"),
+            ("upper limit", limit, f"if the error never changes; by itself, at level {mixture.alpha:g}"),
         ],
         "tables": [_alarm_table(first, batches)] if first["groups"] and batches else [],
         "means": [

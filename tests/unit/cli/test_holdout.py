@@ -146,11 +146,13 @@ def test_the_certificate_of_a_watch_is_about_the_column_that_is_watched(table, c
             "holdout", "watch", watch, "answers.csv:label", "--answers", answers, "--certificate", table
         )
         assert code in (0, 3), err  # it alarms: all errors come first
-        assert json.loads(Path(watch).read_text().splitlines()[0])["bound"] == proved
+        assert json.loads(Path(watch).read_text().splitlines()[0])["bound"] == pytest.approx(proved, rel=1e-3)
     Path("stream.csv").write_text("wrong\n0\n")  # of a or of b: nothing says so
     again = ("holdout", "watch", "c.watch.jsonl", "stream.csv:wrong", "--certificate", table)
     assert codebound(*again)[0] == 0
-    assert json.loads(Path("c.watch.jsonl").read_text().splitlines()[0])["bound"] == limits["a"]
+    kept = json.loads(Path("c.watch.jsonl").read_text().splitlines()[0])["bound"]
+    assert limits["a"] <= kept < 1.001 * limits["a"]
+    assert len(repr(kept)) <= len("0.09999")
     code, _, err = codebound(*again[:2], "d.watch.jsonl", *again[3:], "--bound", limits["a"] - 0.01)
     assert (code, "and not the bound" in err) == (2, True)
     assert not Path("d.watch.jsonl").exists()
