@@ -120,6 +120,7 @@ def named(path: Path) -> str:
     return path.relative_to(SOURCES).as_posix()
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 

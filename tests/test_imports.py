@@ -1,6 +1,7 @@
 """Importing is silent, fast and lazy."""
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -50,46 +51,54 @@ def declared(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(["--help"], id="help"),
-        pytest.param(["bound", "--errors", "3", "--n", "100", "--bits", "5"], id="bound"),
-        pytest.param(["bound", "--errors", "3", "--n", "100", "--holdout"], id="bound-holdout"),
-        pytest.param(["holdout", "plan", "--n", "200", "--errors-guess", "0.05"], id="plan"),
-        pytest.param(["show", "{declared}/certificate.cbound"], id="show"),
-        pytest.param(["verify", "{declared}"], id="verify"),
-        pytest.param(["data", "show", "{declared}/sample.npz"], id="data"),
-    ],
-)
-def test_what_needs_no_network_runs_without_torch(declared, arguments):
-    given = [each.format(declared=declared) for each in arguments]
-    code = f"{WITHOUT_TORCH}\nsys.argv[1:] = {given!r}\nfrom codebound.cli.main import main\nmain()"
-    result = run(code)
-    assert "torch" not in result.stderr
-    assert result.stdout.startswith("ACCEPT, recounted") or arguments[0] != "verify"
+def without_torch(*commands: list[str]) -> dict[str, list]:
+    """Exit code, output and errors of commands in one process that cannot import torch."""
+    code = (
+        f"{WITHOUT_TORCH}\nimport contextlib, io, json\nfrom codebound.cli.main import main\n"
+        f"for words in {commands!r}:\n"
+        "    sys.argv[1:], code, out, err = words, 0, io.StringIO(), io.StringIO()\n"
+        "    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):\n"
+        "        try:\n"
+        "            main()\n"
+        "        except SystemExit as end:\n"
+        "            code = end.code or 0\n"
+        "    print(json.dumps([' '.join(words), [code, out.getvalue(), err.getvalue()]]))\n"
+    )
+    return dict(map(json.loads, run(code).stdout.splitlines()))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nothing.npz"], "nothing.npz does not exist"),
-        (["digits", "--method", "pick"], "Did you mean 'picks'?"),
-        (["digits", "--claim", "loss=clas:1"], "Did you mean 'class'?"),
-        (["digits", "--claim", "lss=wrong"], "did you mean loss=...?"),
-        (["digits", "--delta", "0"], "failure probability"),
-        (["digits", "--copies", "some"], "copies are one of any, independent, repeated"),
-        (["digits", "--known", "base=nothing.safetensors"], "there is no file nothing.safetensors"),
-        (["digits", "--out", "."], "exists already"),
-    ],
-)
-def test_options_are_refused_before_torch_is_loaded(arguments, message):
-    given = ["certify", *arguments]
-    code = f"{WITHOUT_TORCH}\nsys.argv[1:] = {given!r}\nfrom codebound.cli.main import main\nmain()"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.returncode in (1, 2)
-    assert message in result.stderr
-    assert "torch" not in result.stderr
+def test_what_needs_no_network_runs_without_torch(declared):
+    found = without_torch(
+        ["--help"],
+        ["bound", "--errors", "3", "--n", "100", "--bits", "5"],
+        ["bound", "--errors", "3", "--n", "100", "--holdout"],
+        ["holdout", "plan", "--n", "200", "--errors-guess", "0.05"],
+        ["show", f"{declared}/certificate.cbound"],
+        ["verify", f"{declared}"],
+        ["data", "show", f"{declared}/sample.npz"],
+    )
+    for words, (code, out, err) in found.items():
+        assert (code, "torch" in err, bool(out)) == (0, False, True), (words, err)
+        assert out.startswith("ACCEPT, recounted") or not words.startswith("verify")
+
+
+REFUSED = {
+    "nothing.npz": "nothing.npz does not exist",
+    "digits --method pick": "Did you mean 'picks'?",
+    "digits --claim loss=clas:1": "Did you mean 'class'?",
+    "digits --claim lss=wrong": "did you mean loss=...?",
+    "digits --delta 0": "failure probability",
+    "digits --copies some": "copies are one of any, independent, repeated",
+    "digits --known base=nothing.safetensors": "there is no file nothing.safetensors",
+    "digits --out .": "exists already",
+}
+
+
+def test_options_are_refused_before_torch_is_loaded():
+    for words, (code, _, err) in without_torch(*[["certify", *each.split()] for each in REFUSED]).items():
+        assert code in (1, 2), words
+        assert REFUSED[words.removeprefix("certify ")] in err
+        assert "torch" not in err
 
 
 def test_the_calculator_loads_numpy_only_where_a_tail_is_summed():

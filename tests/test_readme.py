@@ -66,8 +66,13 @@ def test_every_file_the_readme_names_exists():
         assert (ROOT / target).exists(), target
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+EXAMPLES = [  # one is quick
+    pytest.param(path, marks=[pytest.mark.thorough] * (path.name != "scikit_learner.py"), id=path.name)
+    for path in sorted((ROOT / "examples").glob("*.py"))
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_run(searches, example, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(example)])
     monkeypatch.syspath_prepend(str(example.parent))

@@ -190,7 +190,9 @@ def test_a_method_is_a_function_in_a_file(monkeypatch, tmp_path, digits, codebou
     monkeypatch.syspath_prepend(tmp_path)
     found = certify(digits, method="toy_method:propose", run=Run(effort="quick"))
     assert (found.method, found.certificate.form) == ("toy_method:propose", "usual split")
-    assert codebound("certify", "digits", "--method", "toy_method:propose", "--out", tmp_path / "g")[0] == 0
+    np.savez(tmp_path / "s.npz", x=digits.x, y=digits.y)
+    words = ("certify", tmp_path / "s.npz", "--method", "toy_method:propose", "--out", tmp_path / "g")
+    assert codebound(*words)[0] == 0
     assert json.loads((tmp_path / "g/result.json").read_text())["method"] == "toy_method:propose"
     with pytest.raises(UsageError, match="no method toy_method:other: "):
         certify(digits, method="toy_method:other")

@@ -29,13 +29,13 @@ def is_certified(seed):
     json.dumps(found.result)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_a_mixed_table_is_certified_by_default(seed):
     is_certified(seed)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(0, QUICK, 2))
 def test_usual_learners_never_fail_on_a_mixed_table(seed):
     table = mixed_table(seed)

@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from contextlib import contextmanager
+from functools import cache
 
 import pytest
 import torch
@@ -92,6 +93,11 @@ def certified(network, method="prune"):
     return certify(SAMPLE, network=network, method=method, test=TEST, run=Run(effort="quick"))
 
 
+@cache
+def certificate_of_normed():
+    return certified(made(Normed)).certificate
+
+
 def scored(network):
     """By declared scores, as a base that is no chain is certified."""
     module = network.model if isinstance(network, Network) else network
@@ -137,7 +143,7 @@ def test_what_has_come_to_a_network_since_it_was_wrapped_is_seen():
         certificate = certified(network).certificate
     assert found["trace"] == 1
     assert found["wrap"] == 0
-    assert certificate.message == certified(made(Normed)).certificate.message
+    assert certificate.message == certificate_of_normed().message
     last = [part for part in model.modules() if isinstance(part, nn.Linear)][-1]
     last.register_forward_hook(
         lambda _, inputs, outputs: torch.where(outputs.abs() > 1e-3, -outputs, outputs)
@@ -148,13 +154,13 @@ def test_what_has_come_to_a_network_since_it_was_wrapped_is_seen():
 
 def test_a_network_without_its_batch_norms_has_the_message_of_the_one_with_them():
     """``compare`` prunes it: what is folded for the measures is not folded again for the message."""
-    found, expected = certified(fold_and_wrap(made(Normed), SAMPLE).network), certified(made(Normed))
-    assert found.certificate.message == expected.certificate.message
-    assert found.certificate.known == expected.certificate.known
+    found = certified(fold_and_wrap(made(Normed), SAMPLE).network).certificate
+    assert found.message == certificate_of_normed().message
+    assert found.known == certificate_of_normed().known
 
 
 def test_certificates_that_are_compared_share_the_trace():
-    certificates = [certified(trained()).certificate, certified(made(Normed)).certificate]
+    certificates = [certified(trained()).certificate, certificate_of_normed()]
     network = trained()
     with counted() as found:
         table = compared(network, certificates=certificates)

@@ -4,7 +4,7 @@ import hashlib
 import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 
 import mpmath
 import numpy as np
@@ -35,9 +35,9 @@ def repeats(things: list) -> list[bytes]:
     return [np.int64(things[:place].count(thing)).tobytes() for place, thing in enumerate(things)]
 
 
-@dataclass
+@dataclass(eq=False)
 class Sample:
-    """Arrays as stored, and the header's words about them."""
+    """Arrays as stored, and the header's words about them. Nobody writes to them."""
 
     x: np.ndarray
     y: np.ndarray
@@ -167,6 +167,7 @@ def recount(sample: Sample, message, table: np.ndarray, picks=(), room=0.0) -> l
     return [count(sample, t, right, about, picks) | {"of": message.loss}]
 
 
+@cache
 def limit_of(errors: int, n: int, delta, picks: int | None = None) -> mpmath.mpf:
     """Give the limit of the binomial law, or with `picks` of the picked one (6.4)."""
     k = errors + (picks or 0)

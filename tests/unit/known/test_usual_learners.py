@@ -141,6 +141,7 @@ def test_too_few_rows_are_not_compared(share):
     assert found.choose_share(delta=0.05) is None
 
 
+@pytest.mark.thorough
 def test_the_share_is_the_largest_that_nearly_promises_the_smallest_bound():
     found = comparison(clouds(2000, features=5, apart=2.0))
     share = found.choose_share(delta=0.05)

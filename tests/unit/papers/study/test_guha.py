@@ -340,6 +340,7 @@ def test_a_network_without_biases_is_pruned_under_caps():
         assert left.max() <= max(8, math.ceil(2.0 * 1.5 * 0.1 * weight.shape[1]))
 
 
+@pytest.mark.thorough
 def test_balanced_pruning_trains_biases_that_the_certificate_codes():
     about = subject("mlp:depth=2,width=16", epochs=3)
     found = guha23(about, d=8.5)

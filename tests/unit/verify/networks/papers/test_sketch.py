@@ -16,7 +16,16 @@ def random_cells(seed: int, columns: int, rows: int, ones: int) -> np.ndarray:
     return np.stack([np.sort(random.choice(rows, ones, replace=False)) for _ in range(columns)])
 
 
-@pytest.mark.parametrize(("n", "is_so"), [(3, True), (4, False), (201, True), (999, True), (1000, False)])
+LARGE = pytest.mark.thorough
+
+
+@pytest.mark.parametrize(
+    ("n", "is_so"),
+    [
+        *((3, True), (4, False), (201, True), (200, False)),
+        *(pytest.param(n, n % 2 == 1, marks=LARGE) for n in (999, 1000)),
+    ],
+)
 def test_cycles(n, is_so):
     """Their determinant is 2 or 0, by whether they are odd."""
     assert are_independent(cycle(n)) == is_so
@@ -30,7 +39,14 @@ def test_a_core_is_limited_and_a_way_to_it_is_not():
     assert not are_independent(np.vstack([path, 5000 + cycle(8)]))
 
 
-@pytest.mark.parametrize(("columns", "rows", "ones"), [(600, 680, 4), (600, 680, 9), (500, 3000, 25)])
+@pytest.mark.parametrize(
+    ("columns", "rows", "ones"),
+    [
+        (300, 340, 4),
+        (300, 340, 9),
+        *(pytest.param(*sizes, marks=LARGE) for sizes in ((600, 680, 4), (600, 680, 9), (500, 3000, 25))),
+    ],
+)
 def test_random_columns_are_independent(columns, rows, ones):
     cells = random_cells(0, columns, rows, ones)
     assert are_independent(cells)
