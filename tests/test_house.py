@@ -32,13 +32,13 @@ MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
     "codebound": (23_781, 115),
     "codebound_networks": (10_820, 70),
-    "codebound_papers": (23_950, 128),
+    "codebound_papers": (23_834, 127),
     "codebound_verify": (9_421, 64),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not
     "codebound": 16_333,
     "codebound_networks": 7_545,
-    "codebound_papers": 16_876,
+    "codebound_papers": 16_790,
     "codebound_verify": 6_696,
 }
 LONGEST_WALKS = {  # functions and files of the product, of the second program; modules loaded by package

@@ -15,6 +15,8 @@ CONSOLE = re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
 COMMANDS = [line[2:] for block in CONSOLE for line in block.splitlines() if line.startswith("$ codebound ")]
 _NEED_MORE = ("texts.py", "voices.py")  # tests/e2e/test_encoder_examples.py has them run
 SHOWN = re.findall(r"^\$ codebound (.*)\n((?:(?!\$ ).+\n)+)", "\n".join(CONSOLE), flags=re.MULTILINE)
+HOWTOS = "\n".join((ROOT / f"docs/howto/{name}.md").read_text() for name in ("guha23", "arora18", "shin21"))
+SHOWN_BY_HOWTOS = re.findall(r"^\$ codebound (.*)\n((?:(?!\$ |```).+\n)+)", HOWTOS, flags=re.MULTILINE)
 OFFLINE = [command for command in COMMANDS if " data get " not in command]
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
@@ -52,13 +54,28 @@ def test_commands_run_one_after_the_other(searches, codebound):
 
 @pytest.mark.thorough
 def test_commands_print_what_the_readme_shows(codebound):
-    """Every line that stands below a command, in this order; the command prints more."""
+    """Every line that stands below a command, in this order; the command prints more. So in the how-tos."""
     assert SHOWN
     for command, shown in SHOWN:
         _, out, _ = codebound(*shlex.split(command))
-        printed = iter([" ".join(line.split()) for line in out.splitlines()])
-        for line in shown.splitlines():
-            assert " ".join(line.split()) in printed, f"{command} does not print: {line}"
+        check_shown(command, shown, out)
+        for _, lines in (each for each in SHOWN_BY_HOWTOS if each[0] == command):
+            check_shown(command, lines, out)
+
+
+def check_shown(command, shown, out):
+    printed = iter([" ".join(line.split()) for line in out.splitlines()])
+    for line in shown.splitlines():
+        assert " ".join(line.split()) in printed, f"{command} does not print: {line}"
+
+
+@pytest.mark.slow
+def test_other_commands_print_what_the_how_tos_show(codebound):
+    others = [each for each in SHOWN_BY_HOWTOS if each[0] not in dict(SHOWN)]
+    assert [command for command, _ in others] == ["study arora18 --shuffle-labels 1"]
+    for command, shown in others:
+        _, out, _ = codebound(*shlex.split(command))
+        check_shown(command, "".join(shown.splitlines(keepends=True)[1:]), out)  # the head is cut short
 
 
 def test_every_file_the_readme_names_exists():

@@ -71,8 +71,7 @@ def command(
 
 
 def _list(output: Format, models: Path | None) -> None:
-    from codebound_papers.reproduce.gallery import OUTCOMES
-    from codebound_papers.reproduce.items import Settings, list_items
+    from codebound_papers.reproduce.items import OUTCOMES, Settings, list_items
     from codebound_papers.reproduce.run import models_folder
 
     shipped = read_json(OUTCOMES, advice="Install codebound again.")

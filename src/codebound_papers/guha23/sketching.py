@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from codebound.bounds.numerics import log2_choose, log_binomial_cdf
+from codebound.bounds.numerics import kl_inverse_upper, log2_choose, log_binomial_cdf
+from codebound.bounds.risk import check_counts, check_delta
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 from codebound_papers.facts import LayerFacts, NetworkFacts, separates
@@ -318,3 +319,33 @@ def _exceeds(k: int, n: int, p: float) -> float:
 
 
 _CHERNOFF_RATE = math.log(27.0) - 2.0
+
+
+_LEAST_SAMPLE = 8  # of Maurer's inequality
+
+
+@implements("K-SK:posterior", kind="numerics")
+def drawn_sketch_risk(
+    errors: Sequence[int], *, code_bits: Sequence[float], n: int, delta: float = 0.05
+) -> float:
+    r"""Mean error of networks that are drawn with equal chances from N sketches: a PAC-Bayes bound.
+
+    Statement.  Let a prefix-free code of sketches be fixed before n i.i.d. examples. With probability at
+                least ``1 - delta``, for all N different code words at once, the mean risk p of their networks
+                has ``kl(mean(errors)/n || p) <= (mean(bits) ln 2 - ln N + ln(2 sqrt(n)/delta)) / n``.
+    Proof.      Seeger's inequality with Maurer's constant, n >= 8. The prior of a word is ``2^-bits``, and
+                the uniform posterior has the divergence ``mean(bits) ln 2 - ln N`` from it.
+    Direction.  Upper bound on a mean over draws: no single network is certified.
+    Checked by. simulation (teeth: no bits charged), hand.
+
+    >>> round(drawn_sketch_risk([8000] * 1024, code_bits=[16_026] * 1024, n=60_000), 4)
+    0.4115
+    """
+    check_delta(delta)
+    if not errors or len(errors) != len(code_bits) or n < _LEAST_SAMPLE or min(code_bits, default=0.0) < 0.0:
+        raise UsageError(f"each of N sketches has errors and bits, and a sample {_LEAST_SAMPLE} examples.")
+    for count in errors:
+        check_counts(count, n)
+    bits, rate = math.fsum(code_bits) / len(errors), math.fsum(errors) / (len(errors) * n)
+    nats = bits * math.log(2.0) - math.log(len(errors)) + math.log(2.0 * math.sqrt(n) / delta)
+    return kl_inverse_upper(min(1.0, rate * (1.0 + 1e-12)), max(0.0, nats / n * (1.0 + 1e-12)))

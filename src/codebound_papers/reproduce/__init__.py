@@ -1,1 +1,1 @@
-"""Items, the folder they are computed in, and the gallery of their results."""
+"""Items, and the folder they are computed in."""

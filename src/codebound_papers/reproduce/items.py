@@ -26,6 +26,8 @@ Size = Literal["tiny", "quick", "full"]
 seconds and shows nothing but that the item runs."""
 
 Row = Mapping[str, Any]
+OUTCOMES = Path(__file__).with_name("outcomes.json")
+"""Verdicts and costs of the results that came with codebound, by item; results/reproduction.py writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -228,7 +228,8 @@ def _tables(
     yield make_table("Error of the compression, layer by layer", steps, _MOVED)
     if control:
         titles = {key: f"{key.replace('_', ' ')}|.3g" for key in control[0]}
-        yield make_table("Control: medians with true and with corrupted labels", control, titles)
+        shown = [{key: "-" if value is None else value for key, value in row.items()} for row in control]
+        yield make_table("Control: medians with true and with corrupted labels", shown, titles)
 
 
 def _drawings(curves: Sequence[Row]) -> Iterator[Drawing]:

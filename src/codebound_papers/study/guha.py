@@ -47,6 +47,10 @@ _KEPT_TRAINED = (0.5, 0.2, 0.1, 0.05)  # where every strength is a training
 _TICKETS = {
     "random_width": "random width|,", "active": "weights in the ticket|,", "distance": "distance|.3g",
     "largest_score": "largest score|.3g", "agreement": "same labels|%"}  # fmt: skip
+_TICKETS_SAID = {
+    "random width": "of a random network of twice the depth; the ticket is the part of it nearest to f.",
+    "distance": "largest difference of a score of f, scaled to norms of 1, and of the ticket.",
+}
 _COST = 0.01  # of the accuracy, where d is chosen here
 # names of ``compress``
 _VERBS = {"algorithm1": "mbp", "magnitude": "naive", "iterative": "imp", "balanced": "balanced"}
@@ -195,7 +199,7 @@ def guha23(
         settings={"prune": prune, "levels": levels, "rho asked for": rho, **constants},
         tables=(
             *_tables(rows, constants, points, gaussian),
-            make_table("Theorem 6.1, measured", tickets, _TICKETS),
+            make_table("Theorem 6.1, measured", tickets, _TICKETS, **_TICKETS_SAID),
         ),
         theorems=theorems,
         networks={"g": g, "g recovered": about.build(_tensors(layers, is_decoded=True))},

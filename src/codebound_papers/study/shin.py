@@ -14,6 +14,7 @@ from codebound.report.templates import Table
 from codebound.run.errors import CodeboundError
 from codebound.run.progress import Progress, show_progress, silent
 from codebound_networks.codes.tensors import AbstractTensorCode
+from codebound_networks.train.rng import numpy_stream
 from codebound_papers.compress.compressors import round_weight, weight_of
 from codebound_papers.measure.norms import TailValues
 from codebound_papers.measure.record import Family, Measured
@@ -31,6 +32,8 @@ from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
 _TAILS: dict[TailValues, tuple[Family, ...]] = {"absolute": ("tails",), "eigenvalues": ("spectra", "tails")}
 _OVER = {"epoch": "epoch", "layer": "layer", "law": "law of the entries", "alpha": "stable index|.3g"}
+_SHUFFLES, _RARE = 99, 0.01  # of the entries; the p-value from which on they are not independent
+_MOST_WORK = 10**10  # multiplications of one product of a matrix with itself, for which it is shuffled
 _FINE = 31  # levels of the layers that stay
 _MASKS: tuple[PlainMask, ...] = ("absolute", "signed")  # of the released code, and of the text
 _REFS = ("S-Thm2", "S-Thm2:dudley", "S-Prop1.1:network", "S-Prop1.1x:network", "I-17")
@@ -70,6 +73,7 @@ def shin21(
         row = {"layer": view.name, "stable_rank": eigenvalues["stable_rank"], **_law_row(laws)}
         row |= {"entries": entries["alpha"], "eigenvalues": tails, "exponent": tails["tail_exponent"]}
         spectrum = of_tails["eigenvalues"].spectra[view.name].eigenvalues
+        row["shuffled"] = shuffle_p_value(view.matrix.detach().double().cpu().numpy(), seed=about.seed)
         rows.append(row | _nearest_law(laws, view.matrix.shape, spectrum, seed=about.seed))
     progress(len(_TAILS), len(_TAILS) + 2, "redraws")
     redrawn, refusal = _redraw(about, trials)
@@ -121,6 +125,19 @@ def _law_row(laws: EntryLaws) -> Row:
     return {"law": laws.verdict, "alpha": alpha, "laws": fits, "usual_distance": laws.usual_distance}
 
 
+def shuffle_p_value(matrix: NDArray[np.float64], *, seed: int = 0) -> float | None:
+    """P-value of independent entries of one law: ``||A A^T||_F`` beside those of the same entries, shuffled.
+
+    None where the matrix is too large.
+    """
+    a = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    if a.size * len(a) > _MOST_WORK:
+        return None
+    stream, own = numpy_stream(seed, "shuffled"), np.linalg.norm(a @ a.T)
+    shuffled = (stream.permutation(a.ravel()).reshape(a.shape) for _ in range(_SHUFFLES))
+    return float(1 + sum(np.linalg.norm(each @ each.T) >= own for each in shuffled)) / (1 + _SHUFFLES)
+
+
 def _nearest_law(
     laws: EntryLaws, shape: Sequence[int], eigenvalues: NDArray[np.float64], *, seed: int
 ) -> Row:
@@ -161,12 +178,14 @@ def _fill(about: Subject) -> tuple[nn.Module, Certificate | str]:
 
 
 def _test(value: PublishedValue | Refused, rows: Sequence[Row]) -> PublishedValue | Refused:
-    """A theorem with its power law tested: one that is ruled out in some layer is not met."""
+    """A theorem with its law of the weights tested: what is ruled out in some layer is not met."""
     if isinstance(value, Refused):
         return value
-    ruled_out = [row["layer"] for row in rows if row["entries"]["status"] == "no power law"]
-    found = f"no power law in {', '.join(ruled_out)}" if ruled_out else "not ruled out"
-    law = Hypothesis(RANDOM_WEIGHTS, False if ruled_out else None, found)
+    light = [row["layer"] for row in rows if row["entries"]["status"] == "no power law"]
+    bound = [row["layer"] for row in rows if row["shuffled"] is not None and row["shuffled"] <= _RARE]
+    said = (("no power law in", light), ("dependent entries in", bound))
+    found = "; ".join(f"{words} {', '.join(layers)}" for words, layers in said if layers)
+    law = Hypothesis(RANDOM_WEIGHTS, False if found else None, found or "not ruled out")
     conditions = (law if each.statement == RANDOM_WEIGHTS else each for each in value.hypotheses)
     return replace(value, hypotheses=tuple(conditions))
 
@@ -179,9 +198,12 @@ def _describe(row: Row) -> str:
 
 
 def _tables(rows: Sequence[Row], redrawn: Sequence[Row]) -> Iterator[Table]:
-    laws = {"layer": "layer", "law": "law of the entries", "eigenvalue_law": "nearest random matrix"}
+    laws = {"layer": "layer", "law": "law of the entries", "shuffled": "p, shuffled|.2g"}
+    laws |= {"eigenvalue_law": "nearest random matrix"}
     legend = {
         "law of the entries": "Gaussian, Laplace or stable, by the likelihood of all entries.",
+        "p, shuffled": "how often the same entries in random places are as correlated, by the Frobenius norm "
+        "of A A^T; at 0.01 they are not independent draws of one law.",
         "nearest random matrix": "the fitted law from which a matrix of this size has the most similar "
         "eigenvalues.",
     }

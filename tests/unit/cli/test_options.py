@@ -124,7 +124,6 @@ def test_messages_of_the_library_name_no_options():
         "summary.py",
         "compression_summary.py",
         "download.py",
-        "gallery.py",
         "__main__.py",
         "run.py",
     }  # they print commands

@@ -8,7 +8,7 @@ from scipy import integrate, stats
 from codebound.run.errors import UsageError
 from codebound_networks.train.rng import torch_stream
 from codebound_papers.shin21.alternatives import fit_entry_laws
-from codebound_papers.study.shin import shin21
+from codebound_papers.study.shin import shin21, shuffle_p_value
 from codebound_papers.study.subjects import subject
 
 
@@ -90,6 +90,26 @@ def test_eigenvalues_are_compared_as_scipy_does(about, by_hand, found):
         assert row["eigenvalue_law"] == f"{nearest[0]} ({nearest[1]:.2f} off)"
 
 
+def test_entries_are_independent_where_they_were_drawn_so(by_hand, found):
+    rows = found.record()["layers"]
+    assert [row["shuffled"] > 0.01 for row in rows] == [True, True]  # the weights are those of a seed
+    for weight, row in zip(by_hand.weights, rows, strict=True):
+        stream, own = np.random.default_rng(5), np.linalg.norm(weight.T @ weight)
+        draws = [stream.permuted(weight.ravel()).reshape(weight.shape) for _ in range(2000)]
+        share = np.mean([np.linalg.norm(each.T @ each) >= own for each in draws])
+        assert row["shuffled"] == pytest.approx(share, abs=0.2)
+
+
+def test_independence_is_refused_where_rows_are_alike():
+    stream = np.random.default_rng(0)
+    p_values = [shuffle_p_value(stream.normal(size=(6, 9)), seed=draw) for draw in range(200)]
+    assert np.mean(np.array(p_values) <= 0.05) <= 0.1  # at its level
+    common = stream.normal(size=(8, 30)) + 0.7 * stream.normal(size=30)
+    assert shuffle_p_value(common) == 0.01
+    assert shuffle_p_value(common.T) == 0.01
+    assert shuffle_p_value(np.zeros((3000, 3000))) is None
+
+
 def test_the_table_of_norms_is_that_of_numpy(by_hand, found):
     (table,) = [each for each in found.tables if each.title == "Spectra and norms"]
     for row, frobenius, spectral in zip(table.rows, by_hand.frobenius, by_hand.spectral, strict=True):
@@ -163,7 +183,8 @@ def test_theorem_2_by_hand(about, by_hand, plan):
     weights = sum(w.size for w in by_hand.weights)
     assert said["something is replaced"].holds is (kept < weights)
     law = next(each for each in said.values() if "power law" in each.statement)
-    ruled_out = [r["layer"] for r in found.record()["layers"] if r["entries"]["status"] == "no power law"]
+    rows = found.record()["layers"]
+    ruled_out = [r for r in rows if r["entries"]["status"] == "no power law" or r["shuffled"] <= 0.01]
     assert law.holds is (False if ruled_out else None)
 
 

@@ -4,21 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from worlds.commands import script
 
 from codebound.run.errors import FormatError
-from codebound_papers.reproduce.gallery import (
-    OUTCOMES,
-    PAGE,
-    RESULTS,
-    SIZES,
-    cost,
-    outcome,
-    outcomes,
-    page,
-    read_results,
-)
+from codebound_papers.reproduce.items import OUTCOMES
 
-ROOT = Path(__file__).parents[4]
+WRITER = script(Path(__file__).parents[2] / "results/reproduction.py")
+cost, outcome, outcomes, page = WRITER.cost, WRITER.outcome, WRITER.outcomes, WRITER.page
+read_results, RESULTS, SIZES = WRITER.read_results, WRITER.RESULTS, WRITER.SIZES
 RECORD = {
     "item": "S-Fig1",
     "title": "A figure",
@@ -39,12 +32,12 @@ RECORD = {
 
 
 def test_the_page_is_up_to_date():
-    written = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert written == page(read_results(ROOT / RESULTS)), "run: python -m codebound_papers.reproduce.gallery"
+    written = WRITER.PAGE.read_text(encoding="utf-8")
+    assert written == page(read_results()), "run: python results/reproduction.py"
 
 
 def test_the_outcomes_that_are_installed_are_those_of_the_results():
-    assert json.loads(OUTCOMES.read_text()) == outcomes(read_results(ROOT / RESULTS))
+    assert json.loads(OUTCOMES.read_text()) == outcomes(read_results())
     full = RECORD | {"sentences": ["We agree in part: at times."]}
     found = outcomes({"quick": {"S-Fig1": RECORD}, "full": {"S-Fig1": full}})
     assert found["S-Fig1"] == {
@@ -56,11 +49,11 @@ def test_the_outcomes_that_are_installed_are_those_of_the_results():
 
 
 def test_every_figure_of_the_page_is_there():
-    for size, records in read_results(ROOT / RESULTS).items():
+    for size, records in read_results().items():
         for record in records.values():
             assert record["size"] == size
             for figure in record["figures"]:
-                assert (ROOT / RESULTS / SIZES[size] / figure).stat().st_size < 400_000
+                assert (RESULTS / SIZES[size] / figure).stat().st_size < 400_000
 
 
 def test_a_section_has_figure_numbers_sentence_and_command():

@@ -1,6 +1,6 @@
-"""The page ``results/reproduction.md``: ``python -m codebound_papers.reproduce.gallery``, and its summary.
+"""The page ``results/reproduction.md`` and its summary: ``python results/reproduction.py``.
 
-Run it in the root of the repository after results in ``results/reproduce`` have changed.
+Run it after results in ``results/reproduce`` have changed.
 """
 
 import re
@@ -12,15 +12,15 @@ from typing import Any
 from codebound.run.errors import FormatError
 from codebound.run.files import read_json, write_json, write_text
 from codebound_papers.journal import JOURNAL
-from codebound_papers.reproduce.items import AGREE, DISAGREE, IN_PART, Item, list_items
+from codebound_papers.reproduce.items import AGREE, DISAGREE, IN_PART, OUTCOMES, Item, list_items
 
 Record = Mapping[str, Any]
 
-RESULTS = Path("results/reproduce")
+HERE = Path(__file__).parent
+RESULTS = HERE / "reproduce"
 SIZES = {"quick": Path(), "full": Path("full")}
 """Folders of the results, by size, below that folder."""
-PAGE = Path("results/reproduction.md")
-OUTCOMES = Path(__file__).with_name("outcomes.json")  # installed with the package
+PAGE = HERE / "reproduction.md"
 
 _MOST_ROWS = 20  # of a table on the page; longer ones are in the file of the results
 _VERDICTS = (IN_PART, AGREE, DISAGREE, "Open")
@@ -90,7 +90,7 @@ def page(results: Mapping[str, Mapping[str, Record]], *, folder: str = "reproduc
         for size in results
     ]
     sections = (_section(id, {size: results[size].get(id) for size in reversed(SIZES)}, folder) for id in ids)
-    head = Path(__file__).with_name("head.md").read_text(encoding="utf-8")
+    head = (HERE / "reproduction-head.md").read_text(encoding="utf-8")
     return "\n".join([head, *_table(index), *(line for section in sections for line in section)])
 
 
