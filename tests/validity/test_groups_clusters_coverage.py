@@ -1,13 +1,13 @@
-"""Groups, clusters, predictions of a class, the best of a list and answers alike, in worlds of known risk."""
+"""Groups, clusters, predictions of a class and answers alike, in worlds of known risk."""
 
 import numpy as np
 import pytest
 from scipy.stats import beta
 from worlds import rates
 
-from codebound.bounds.held_out import holdout, looked_risk
+from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
-from codebound.bounds.risk import HoldoutFacts, LookFacts, OccamFacts
+from codebound.bounds.risk import HoldoutFacts, OccamFacts
 from codebound.sample.counting import Tally, terms_of
 
 DELTA = 0.05
@@ -129,21 +129,6 @@ def test_precision_is_bounded_by_what_was_predicted(runs):
 
 def test_all_rows_in_place_of_those_predicted_are_caught():
     assert exceeds(sum(at_whole_delta(k, 300) < 0.2 for k, _ in predictions(2000)), 2000)
-
-
-def lists(runs: int, count: int = 30, n: int = 300):
-    """Errors of many classifiers that are equally good."""
-    return np.random.default_rng(4).binomial(n, 0.2, size=(runs, count)).tolist()
-
-
-@pytest.mark.parametrize("runs", SIZES)
-def test_the_best_of_a_list_pays_for_the_choice(runs):
-    facts = [LookFacts(errors=min(each), n=300, delta=DELTA, looks=len(each)) for each in lists(runs)]
-    assert not exceeds(sum(looked_risk(each).value < 0.2 for each in facts), runs)
-
-
-def test_the_best_as_if_it_were_the_only_one_is_caught():
-    assert exceeds(sum(at_whole_delta(min(errors), 300) < 0.2 for errors in lists(2000)), 2000)
 
 
 @pytest.mark.parametrize("runs", SIZES)
