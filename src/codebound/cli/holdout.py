@@ -370,6 +370,7 @@ def _show(ledger: Ledger, output: Format, line: Line | None = None) -> None:
 
 def _show_watch(state: Watch, new: int, output: Format) -> None:
     from codebound.bounds.risk import percent
+    from codebound.holdout.sentences import all_digits
 
     first = state.ledger.seal
     record = {
@@ -382,7 +383,7 @@ def _show_watch(state: Watch, new: int, output: Format) -> None:
         "head": state.ledger.head,
     }
     rows = [
-        ("watched", f"an error of {100 * first['bound']:g} %, false alarms {first['alpha']!r}"),
+        ("watched", f"an error of {all_digits(first['bound'])}, false alarms {first['alpha']!r}"),
         ("labels", f"{state.labels}, {new} of them new; {state.overall.errors} wrong"),
         ("alarm", "none" if state.alarm_at is None else f"at label {state.alarm_at}"),
         *((f"alarm, {name}", f"at its label {at}") for name, at in state.alarms.items()),

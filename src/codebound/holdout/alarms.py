@@ -221,7 +221,8 @@ class Watch:
     def update(self, outcomes: Iterable[int], groups: Sequence[str] | None = None) -> int | None:
         """Take new outcomes, 1 where it was wrong, and return the label of the alarm, if any.
 
-        They are on the disk (some 20 ms) before the alarm is heard.
+        They are on the disk (some 20 ms) before the alarm is heard. Each call writes the whole file: where
+        there are many outcomes, give some hundreds at once.
         """
         new = np.asarray(list(outcomes))
         if new.ndim != 1 or not np.isin(new, (0, 1)).all():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,16 @@ def percent_down(share: float, digits: int = 2) -> str:
     return f"{math.floor(Fraction(share) * 100 * scale) / scale:.{digits}f} %"
 
 
+def all_digits(share: float) -> str:
+    """A share in per cent as it was chosen: it is not rounded.
+
+    Example:
+        >>> all_digits(0.05), all_digits(0.0663648)
+        ('5 %', '6.63648 %')
+    """
+    return f"{(100 * Decimal(repr(share))).normalize():f} %"
+
+
 def describe_data(seal: Line) -> str:
     """Return what a limit is about, such as ``new rows``."""
     such = "" if seal["loss"][0] in ("wrong", "residual") else "such "
@@ -49,7 +60,9 @@ def describe_result(seal: Line, line: Line, result: Mapping[str, Any] | None) ->
         a, b = line["a"]["name"], line["b"]["name"]
         if line["margin"]:
             said = "is shown" if result["shown"] else "is NOT shown"
-            return f"it {said} that {b} errs at most {100 * line['margin']:g} % of {data} more often than {a}"
+            return (
+                f"it {said} that {b} errs at most {all_digits(line['margin'])} of {data} more often than {a}"
+            )
         if result["shown"]:
             return f"{b} errs less often than {a}, by at least {percent_down(result['limit'])} of {data}"
         return (
@@ -57,7 +70,7 @@ def describe_result(seal: Line, line: Line, result: Mapping[str, Any] | None) ->
             f"{percent(-result['limit'])} of {data} more often"
         )
     assert result is not None
-    risk = f"{100 * line['risk']:g} %"
+    risk = all_digits(line["risk"])
     if result["chosen"] is None:
         return f"no threshold is shown at which {line['column']['name']} is wrong on at most {risk}"
     threshold = line["thresholds"][result["chosen"]]
@@ -91,7 +104,7 @@ def describe_ledger(ledger: Ledger, line: Line | None = None) -> str:
     """Return the claim of a line, or of the last one, as a sentence."""
     seal = ledger.seal
     if seal["kind"] != "seal":
-        return f"A watch of {seal['stream']} for an error above {100 * seal['bound']:g} %."
+        return f"A watch of {seal['stream']} for an error above {all_digits(seal['bound'])}."
     line = line or (ledger.statements[-1] if ledger.statements else None)
     if line is None:
         return f"{seal['rows']} rows are sealed, and nothing was asked yet."
@@ -103,19 +116,26 @@ def describe_ledger(ledger: Ledger, line: Line | None = None) -> str:
 
 def describe_alarm(watch: Watch) -> str:
     """Return what a watch says."""
-    first = watch.ledger.seal
-    bound, chance = f"{100 * first['bound']:g} %", first["alpha"]
+    bound = all_digits(watch.ledger.seal["bound"])
     said = f"No alarm in {watch.labels} labels."
     if watch.alarm_at is not None or watch.alarms:
         where = [] if watch.alarm_at is None else [f"label {watch.alarm_at}"]
         where += [f"label {at} of {name}" for name, at in watch.alarms.items()]
         said = f"ALARM at {', '.join(where)}: the error exceeded {bound} at some time up to then."
+    return f"{said} {describe_level(watch.ledger.seal)}"
+
+
+def describe_level(first: Line) -> str:
+    """Return how often a watch alarms for nothing."""
+    bound, chance = all_digits(first["bound"]), first["alpha"]
     if first["certificate"] is None:
-        return f"{said} If it never exceeded {bound}, the chance that it ever alarms is at most {chance!r}."
+        return f"If it never exceeded {bound}, the chance that it ever alarms is at most {chance!r}."
     delta = first["certificate"]["delta"]
+    each = "" if first["groups"] is None else f" for each {first['groups']['column']}"
     return (
-        f"{said} If nothing has changed since {bound} was certified, the chance that it ever alarms is at "
-        f"most {float(f'{chance + delta:.6g}')!r}: {chance!r} and {delta!r} that the certificate was false."
+        f"If nothing has changed since {bound} was certified{each}, the chance that it ever alarms is at "
+        f"most {Decimal(repr(chance)) + Decimal(repr(delta)):f}: {chance!r} and {delta!r} that the "
+        "certificate was false."
     )
 
 

@@ -15,7 +15,7 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.monitoring import Mixture
 from codebound.bounds.risk import HoldoutFacts, count_of, percent, rate
 from codebound.holdout.alarms import outcomes_of
-from codebound.holdout.sentences import describe_result, percent_down
+from codebound.holdout.sentences import all_digits, describe_level, describe_result, percent_down
 from codebound.report.templates import GROUPS, TICKS, chosen, place, render
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _ledger(seal: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict
         "title": ", ".join(words for words, found in kinds.items() if found) or "sealed, and not looked at",
         "subtitle": f"{seal['rows']:,} rows, sealed on {seal['date'][:10]}; "
         f"{count_of(len(lines), 'statement')} made, {left}; "
-        f"failure probability {seal['delta']:g} for all of them together",
+        f"failure probability {seal['delta']!r} for all of them together",
         "answers": answers,
         "how_sure": _confidence(seal["delta"]),
         "looks_title": "How often they differ" if is_faithful else "How often each errs",
@@ -240,7 +240,7 @@ def _seal_rows(seal: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     rows = [
         ("rows", f"{seal['rows']:,}", f"of {seal['data']}"),
         ("counted", f"{seal['n']:,}", f"that the loss {' '.join(seal['loss'])} is about"),
-        ("delta", f"{seal['delta']:g}", "probability that any statement is false"),
+        ("delta", f"{seal['delta']!r}", "probability that any statement is false"),
         ("planned", str(len(seal["planned"])), "statements fixed before the first outcome was seen"),
     ]
     if seal["inputs"] is not None:
@@ -306,32 +306,24 @@ _STREAM = (
 
 def watch_values(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Values of the page about a stream of labels."""
-    bound, alpha, certificate = first["bound"], first["alpha"], first["certificate"]
+    bound, alpha = first["bound"], first["alpha"]
     alarm = batches[-1]["alarm"] if batches else None
     mixture = Mixture(bound=bound, alpha=alpha / 2 if first["groups"] else alpha)
     picture = _picture(mixture, batches, alarm) if batches else None
     labels, errors = mixture.labels, mixture.errors
     names = first["groups"]["names"] if first["groups"] else ()
     limit = percent(mixture.upper_limit()) if labels else "none"
-    said, raised = chosen(bound), "none" if alarm is None else f"label {alarm:,}"
+    said, raised = all_digits(bound), "none" if alarm is None else f"label {alarm:,}"
     if not labels:
         words = "No label has been seen yet."
     elif alarm is None:
         words = f"No alarm in {labels:,} labels: nothing shows that the error ever exceeded {said}."
     else:
         words = f"Alarm at {raised}: the error exceeded {said} at some time up to then."
-    chance = f"If it never exceeds {said}, the chance that this watch ever alarms is at most {alpha:g}."
-    in_each = f" for each {first['groups']['column']}" if first["groups"] else ""
-    if certificate is not None:
-        chance = (
-            f"The {said} are certified{in_each} (failure probability {certificate['delta']:g}). If nothing "
-            "has changed since then, the chance that this watch ever alarms is at most "
-            f"{alpha + certificate['delta']:g}."
-        )
     return {
         "title": "watch",
         "subtitle": f"{count_of(labels, 'label', form=',')} from {first['date'][:10]} to "
-        f"{(batches[-1] if batches else first)['date'][:10]}; bound {said}, alpha {alpha:g}",
+        f"{(batches[-1] if batches else first)['date'][:10]}; bound {said}, alpha {alpha!r}",
         "answers": [
             {"words": words, "is_shown": alarm is None},
             *(
@@ -340,13 +332,13 @@ def watch_values(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]])
                 if each["alarm"] is not None
             ),
         ],
-        "how_sure": chance,
+        "how_sure": describe_level(first),
         "picture": picture,
         "numbers": [
             ("labels", f"{labels:,}", "in the order of the stream"),
             ("errors", f"{errors:,}", rate(errors / labels) if labels else ""),
-            ("alarm", raised, f"valid at every look, level {alpha:g}"),
-            ("upper limit", limit, f"if the error never changes; by itself, at level {mixture.alpha:g}"),
+            ("alarm", raised, f"valid at every look, level {alpha!r}"),
+            ("upper limit", limit, f"if the error never changes; by itself, at level {mixture.alpha!r}"),
         ],
         "tables": [_alarm_table(first, batches)] if first["groups"] and batches else [],
         "means": [
@@ -394,7 +386,7 @@ def _picture(mixture: Mixture, batches: Sequence[Mapping[str, Any]], alarm: int 
         "legend": [
             ("limit", "upper limit, if the error is the same all the time"),
             ("recent", f"error of the last {window:,} labels"),
-            ("level", f"bound, {chosen(bound)}"),
+            ("level", f"bound, {all_digits(bound)}"),
         ],
     }
 
@@ -422,5 +414,5 @@ def _alarm_table(first: Mapping[str, Any], batches: Sequence[Mapping[str, Any]])
         rows.append((alarm is None, name, said, f"{errors:,} of {labels:,}"))
     rows.sort(key=lambda row: row[:2])
     column, alpha = first["groups"]["column"], first["alpha"]
-    caption = f"A false alarm, of any group or of all together, has a chance of at most {alpha:g}."
+    caption = f"A false alarm, of any group or of all together, has a chance of at most {alpha!r}."
     return _table(f"Each {column}: alarms", caption, (column, "alarm", "errors"), [row[1:] for row in rows])

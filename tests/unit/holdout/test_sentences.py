@@ -6,7 +6,7 @@ import pytest
 
 from codebound.holdout.ledger import Ledger
 from codebound.holdout.seals import Abstention, Plan, seal
-from codebound.holdout.sentences import describe_line, percent_down
+from codebound.holdout.sentences import all_digits, describe_line, percent_down
 from codebound.holdout.statements import abstain, better, look
 
 
@@ -14,6 +14,13 @@ from codebound.holdout.statements import abstain, better, look
 def test_a_lower_limit_is_rounded_down(share):
     shown = Fraction(percent_down(share).removesuffix(" %")) / 100
     assert shown <= Fraction(share) < shown + Fraction(1, 10_000)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 1e-7, 0.123456789, 0.9999999, 0.012345678901234567])
+def test_a_number_that_was_chosen_is_not_rounded(share):
+    shown = all_digits(share).removesuffix(" %")
+    assert float(Fraction(shown) / 100) == share
+    assert "e" not in shown.lower()
 
 
 def said(ledger: Ledger) -> str:

@@ -29,7 +29,8 @@ def test_an_alarm_says_what_it_shows_and_no_more():
     assert mark == " vacuous"
     text = page(*lines["alarm"])
     assert (
-        "If nothing has changed since then, the chance that this watch ever alarms is at most 0.06." in text
+        "If nothing has changed since 5 % was certified, the chance that it ever alarms is at most 0.06: 0.01"
+        " and 0.05 that the certificate was false." in text
     )
     ((mark, words),) = answers(page(*lines["quiet"]))
     assert words == "No alarm in 2,500 labels: nothing shows that the error ever exceeded 5 %."
