@@ -26,7 +26,7 @@ from records import FILES, made_with, verify, write_record
 
 from codebound.bounds.occam import occam_kl
 from codebound.bounds.risk import OccamFacts
-from codebound.known.messages import Options
+from codebound.known.messages import Options, Setting
 from codebound.sample.load import load_sample
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -191,7 +191,7 @@ def _message(chain: Chain, plan: SubspaceSettings, integers: NDArray[np.int32]) 
         plan.zero_head,
         plan.helper_seed,
     )
-    return Message(Options(), chain, code)
+    return Message(Options(Setting(chain.classes)), chain, code)
 
 
 def main() -> None:

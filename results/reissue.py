@@ -135,7 +135,8 @@ def count_anew(name: str, said: Mapping[str, Any], device: str) -> tuple[Offer, 
             made = Made("results/fine_tune.py", OF, 0, float32_sha256(tensors))
             task = Task(sample=sample, delta=DELTA, base=KnownTensors(made, tensors))
         chain = Chain(sample.input_shape, made_of(said["operations"]))
-        message = Message(Options(None, base.exists(), task.options.setting), chain, made_of(said["codes"]))
+        options = Options(task.options.setting, has_base=base.exists())
+        message = Message(options, chain, made_of(said["codes"]))
         return assess(network_outcome(message, task, progress=tell), task), task
     found = run(Search(task, "standard", device=device, progress=tell), way)
     if found.outcome.is_recounted:

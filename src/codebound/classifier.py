@@ -344,7 +344,7 @@ def load_classifier(
         scored_by=scored_by,
     )
     kernel, shape, classes = _kernel_of(network), certificate.sample.input_shape, certificate.sample.classes
-    scaling = None if takes_stored else read_message(certificate).setting.scaling
+    scaling = None if takes_stored else read_message(certificate).options.setting.scaling
     made = certificate.known.features
     if encoder is not None:
         require_declared(encoder, certificate)

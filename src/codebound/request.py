@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from codebound.known.messages import AbstractMessage, AbstractOriginal, KnownTensors, Tensors
+    from codebound.known.messages import AbstractOriginal, KnownTensors, Tensors
     from codebound.known.provenance import Pretrained
     from codebound.known.score_tables import ScoreTable
     from codebound.run.job import Engine
@@ -293,13 +293,7 @@ class Task:
     def options(self) -> Options:
         """The options that every message of a network has."""
         setting = Setting(self.sample.classes, self.sample.scaling)
-        return Options(has_base=self.base is not None, setting=setting)
-
-    def with_setting(self, message: AbstractMessage) -> AbstractMessage:
-        """The message with classes and scaling of the sample, unless it says others."""
-        if message.options.setting is not None:
-            return message
-        return message.with_options(replace(message.options, setting=self.options.setting))
+        return Options(setting, has_base=self.base is not None)
 
     @property
     def base_tensors(self) -> Tensors | None:

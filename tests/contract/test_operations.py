@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.known.messages import Options
+from codebound.known.messages import Options, Setting
 from codebound.run.errors import ModelError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.from_module import chain_of
@@ -286,7 +286,7 @@ def test_a_new_operation_is_one_class(monkeypatch):
         promise(Clip(3), (2, 4, 4))
     chain = Chain((4,), (Clip(2), Linear(3, False)))
     codes = {"1.weight": Dense(np.ones((3, 4), np.int32), 0, 1)}
-    bits, ledger = Message(Options(), chain, codes).encode()
+    bits, ledger = Message(Options(Setting(chain.classes)), chain, codes).encode()
     again = decode(bits, input_shape=(4,))
     assert again.chain == chain
     assert sum(part for _, part in ledger) == len(bits)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from codebound.bits.stream import Stream
-from codebound.known.messages import Options
+from codebound.known.messages import Options, Setting
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode
 from codebound_networks.chains.operations import Linear
@@ -67,7 +67,11 @@ def test_g_e25_a_bias_decides_and_is_part_of_the_message():
     chain = Chain((2,), (Linear(2, True),))
     weight = Dense(np.eye(2, dtype=np.int32), 0, 1)
     messages = [
-        Message(Options(), chain, {"0.weight": weight, "0.bias": Raw(np.array([bias, 0.0], np.float32))})
+        Message(
+            Options(Setting(chain.classes)),
+            chain,
+            {"0.weight": weight, "0.bias": Raw(np.array([bias, 0.0], np.float32))},
+        )
         for bias in (0.0, 5.0)
     ]
     bits, ledgers = zip(*(message.encode() for message in messages), strict=True)

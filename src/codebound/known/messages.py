@@ -23,27 +23,11 @@ if TYPE_CHECKING:
 Tensors = dict[str, "NDArray[np.float32]"]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Choices in front of the architecture.
-
-    Without a setting it is that of the task, or the classes of the chain and inputs as they are stored.
-    """
-
-    theta_index: int | None = None  # of the margin of C-12a
-    has_base: bool = False  # tensors are differences to the base
-    setting: Setting | None = None
-
-
 class AbstractMessage(Protocol):
     """A message that a network is decoded from."""
 
     __slots__ = ()
     options: Options
-
-    @property
-    def setting(self) -> Setting:
-        """Setting at the start of the message."""
 
     @property
     def theta(self) -> float:
@@ -87,6 +71,15 @@ class Setting:
 
     classes: int
     scaling: Scaling = CATALOGUE[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices in front of the architecture."""
+
+    setting: Setting
+    theta_index: int | None = None  # of the margin of C-12a
+    has_base: bool = False  # tensors are differences to the base
 
 
 def count_channels(input_shape: tuple[int, ...]) -> int:

@@ -89,7 +89,6 @@ class _Guess:
 
 def _guess(message: AbstractMessage, task: Task) -> _Guess:
     """Guesses the bound of a message from its errors on the first examples."""
-    message = task.with_setting(message)
     word = message.word()
     network = message.build(task.base_tensors)
     rate = estimate_error_rate(network, task.first_data)

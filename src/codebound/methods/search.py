@@ -189,8 +189,6 @@ class Search:
         """Offer the network of a message; None where its bits are not read as what they were made for."""
         from codebound.certificate.offers import network_outcome
 
-        if message.options.setting is None:
-            message, encoded = self.task.with_setting(message), None
         if self.task.input_range is not None:
             index = form_of("theta")(
                 message,

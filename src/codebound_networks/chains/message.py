@@ -73,13 +73,6 @@ class Message(AbstractMessage):
         return replace(self, options=options)
 
     @property
-    def setting(self) -> Setting:
-        """Setting at the start of the message."""
-        if self.options.setting is not None:
-            return self.options.setting
-        return Setting(self.chain.classes)
-
-    @property
     def theta(self) -> float:
         """The margin that differences have to exceed; 0.0 without one."""
         index = self.options.theta_index
@@ -101,7 +94,7 @@ class Message(AbstractMessage):
             ledger.append((part, writer.shifts - spent))
             spent = writer.shifts
 
-        code_setting(writer, self.setting, self.chain.input_shape)
+        code_setting(writer, self.options.setting, self.chain.input_shape)
         enter("setting")
         bit(writer, isinstance(self.codes, Subspace))
         code_theta(writer, self.options.theta_index)
@@ -198,7 +191,7 @@ def decode(
     reader, proofs = Reader(bits, front.place), None if witness is None else Witness(witness)
     setting = code_setting(reader, Setting(2), input_shape)
     is_subspace, theta_index = bit(reader, 0), code_theta(reader, None)
-    options = Options(theta_index, bool(bit(reader, 0)), setting)
+    options = Options(setting, theta_index, bool(bit(reader, 0)))
     chain = _read_architecture(reader, input_shape, setting.classes)
     shapes = chain.tensor_shapes()
     codes: Mapping[str, AbstractTensorCode] | Subspace

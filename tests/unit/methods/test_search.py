@@ -11,7 +11,7 @@ import pytest
 from worlds.samples import written_clusters
 
 from codebound.certificate.offers import issue
-from codebound.known.messages import Options
+from codebound.known.messages import Options, Setting
 from codebound.methods.guesses import consider
 from codebound.methods.search import Search, UnsuitedError, run
 from codebound.request import Task
@@ -32,7 +32,9 @@ def clusters(n: int = 400, role: str = "train"):
 
 
 def message(weight: np.ndarray) -> Message:
-    return Message(Options(), CHAIN, {"0.weight": Dense(weight.astype(np.int32), -3, 2)})
+    return Message(
+        Options(Setting(CHAIN.classes)), CHAIN, {"0.weight": Dense(weight.astype(np.int32), -3, 2)}
+    )
 
 
 def search(**changes) -> Search:
@@ -195,7 +197,7 @@ def static_message(weight: np.ndarray) -> Message:
     limit = max(1, int(np.abs(weight).max()))
     table = frequency_table(np.bincount(weight.ravel() + limit, minlength=2 * limit + 1))
     code = Static(weight.astype(np.int32), -3, limit, table=table, lanes_log2=0)
-    return Message(Options(), CHAIN, {"0.weight": code})
+    return Message(Options(Setting(CHAIN.classes)), CHAIN, {"0.weight": code})
 
 
 def test_blocks_of_messages_that_cannot_be_the_best_are_not_made(monkeypatch):

@@ -14,7 +14,7 @@ import codebound_verify.networks.chain
 import codebound_verify.networks.original
 import codebound_verify.networks.scaling
 from codebound.bounds.original import grid_theta
-from codebound.known.messages import Options
+from codebound.known.messages import Options, Setting
 from codebound.run.errors import CertificateError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
@@ -72,7 +72,7 @@ def sample_of(chain: Chain, scaling: Scaling):
 
 
 def message_of(chain: Chain, g) -> Message:
-    return Message(Options(), chain, {name: Raw(value) for name, value in g.items()})
+    return Message(Options(Setting(chain.classes)), chain, {name: Raw(value) for name, value in g.items()})
 
 
 def verifier_deviation(chain: Chain, f, g, scaling: Scaling, low: float, high: float) -> float:
@@ -121,7 +121,7 @@ def test_the_bound_is_attained_by_a_linear_map():
     chain = Chain((4,), (Linear(2, False),))
     f = {"0.weight": np.zeros((2, 4), np.float32)}
     g = Dense(np.array([[1, 1, 1, 1], [0, 0, 0, 0]], np.int32), -24, 1)  # 1/8 each: a row of norm 1/4
-    message = Message(Options(), chain, {"0.weight": g})
+    message = Message(Options(Setting(chain.classes)), chain, {"0.weight": g})
     theta = grid_theta(covering_theta(message, f, sample_of(chain, Scaling()), -16.0, 16.0))
     needed = math.sqrt(2.0) * 0.25 * 32.0
     assert needed <= theta.value < needed * 2.0**0.126

@@ -105,9 +105,9 @@ def tensor_codes(draw, shape, modes=(*INTEGERS, "codebook", "raw"), reach=900):
 def messages(draw) -> Message:
     chain = draw(chains())
     options = Options(
+        Setting(chain.classes, draw(SCALINGS)),
         draw(st.none() | st.integers(-8000, 8000)),
         draw(st.booleans()),
-        Setting(chain.classes, draw(SCALINGS)),
     )
     if draw(st.integers(0, 3)) == 0:
         inner = draw(tensor_codes((draw(st.integers(1, 12)),), INTEGERS, reach=0))
@@ -134,7 +134,9 @@ def in_second_program(bits: Bits, message: Message, base=None):
     made = None if base is None else SimpleNamespace(rows=0, sha256=float32_sha256(base))
     header = SimpleNamespace(
         known=SimpleNamespace(rows=0, base=made, features=None),
-        sample=SimpleNamespace(input_shape=shape, classes=message.setting.classes, rows=2, order="rows"),
+        sample=SimpleNamespace(
+            input_shape=shape, classes=message.options.setting.classes, rows=2, order="rows"
+        ),
         original=None if theta is None else SimpleNamespace(domain=(0.0, 1.0)),
         message=SimpleNamespace(bits=bits.length),
     )
@@ -192,7 +194,9 @@ def test_a_changed_length_is_never_the_same_message(message, data):
 
 def test_a_message_is_read_behind_another_loss():
     chain = Chain((3,), (Linear(2, True),))
-    bits, _ = Message(Options(), chain, {"0.weight": Zero((2, 3)), "0.bias": Zero((2,))}).encode()
+    bits, _ = Message(
+        Options(Setting(chain.classes)), chain, {"0.weight": Zero((2, 3)), "0.bias": Zero((2,))}
+    ).encode()
     behind = Bits(*packed("1111110" + "000" + "1" + "0" + str(bits)))
     assert decode(behind, input_shape=(3,), start=12).chain == chain
 
@@ -200,9 +204,11 @@ def test_a_message_is_read_behind_another_loss():
 def test_a_base_is_added_in_float64_and_rounded_once():
     base = {"0.weight": np.array([[1.0, 1e8]], np.float32).repeat(2, 0)}
     code = Dense(np.array([[1, 1], [0, -1]], np.int32), -8 * 30, 1)  # 2^-30 vanishes beside 1 in float32
-    message = Message(Options(has_base=True), Chain((2,), (Linear(2, False),)), {"0.weight": code})
+    message = Message(
+        Options(Setting(2), has_base=True), Chain((2,), (Linear(2, False),)), {"0.weight": code}
+    )
     assert (message.weights(base)["0.weight"] == base["0.weight"]).all()
-    whole = replace(message, options=Options())
+    whole = replace(message, options=Options(message.options.setting))
     assert whole.weights()["0.weight"][0, 0] == np.float32(2.0**-30)
     for wrong in (None, {}, {"0.weight": base["0.weight"].astype(np.float64)}):
         with pytest.raises(FormatError, match="base"):
@@ -215,7 +221,9 @@ def test_a_block_of_integers_is_in_the_ledger():
     q = np.arange(-1, 2, dtype=np.int32).repeat(20)
     static = Static(q, 0, 1, table=np.array([2**14, 2**15, 2**14]), lanes_log2=0)
     chain = Chain((2,), (Linear(2, False),))
-    _, ledger = Message(Options(), chain, Subspace(static, 0, 0, zero_head=False, seed=0)).encode()
+    _, ledger = Message(
+        Options(Setting(chain.classes)), chain, Subspace(static, 0, 0, zero_head=False, seed=0)
+    ).encode()
     assert [part for part, _ in ledger][-4:] == ["subspace", "integers", "end", "block integers"]
     assert dict(ledger)["block integers"] >= 40
 
@@ -279,7 +287,7 @@ REFUSED = {
         "float32",
     ),
 }
-LIKE = Message(Options(), Chain((4,), (Linear(2, False),)), {"0.weight": Zero((2, 4))})
+LIKE = Message(Options(Setting(2)), Chain((4,), (Linear(2, False),)), {"0.weight": Zero((2, 4))})
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -337,7 +345,11 @@ def test_a_chain_beyond_the_limits_is_neither_written_nor_read(name):
     """docs/format.md, section 8.6; the verifier has the same limits."""
     shape, operations, because = HUGE[name]
     chain = Chain(shape, operations)
-    message = Message(Options(), chain, {each: Zero(size) for each, size in chain.tensor_shapes().items()})
+    message = Message(
+        Options(Setting(chain.classes)),
+        chain,
+        {each: Zero(size) for each, size in chain.tensor_shapes().items()},
+    )
     with pytest.raises(UsageError, match=because):
         message.encode()
     bits = Bits(*packed("111110" + encoded(*FRONT, "0", *as_chain(*operations), *[2] * len(message.codes))))
@@ -359,7 +371,11 @@ def test_a_chain_beyond_the_limits_is_neither_written_nor_read(name):
 def test_a_chain_at_the_limits_is_written_and_read(shape, operations):
     """The refusals above have teeth on the other side too."""
     chain = Chain(shape, operations)
-    message = Message(Options(), chain, {each: Zero(size) for each, size in chain.tensor_shapes().items()})
+    message = Message(
+        Options(Setting(chain.classes)),
+        chain,
+        {each: Zero(size) for each, size in chain.tensor_shapes().items()},
+    )
     bits, _ = message.encode()
     assert decode(bits, input_shape=shape).chain == chain
     in_second_program(bits, message)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.bits.plain_code import Bits
-from codebound.known.messages import Options
+from codebound.known.messages import Options, Setting
 from codebound.run.errors import FormatError, UsageError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode
@@ -142,7 +142,7 @@ def test_whole_messages_are_solved_or_refused():
     assert np.array_equal(message.codes["0.weight"].matrix, x)
     assert message.weights(None)["0.weight"].tolist() == (x * reference.step(-3)).astype(np.float32).tolist()
     assert message.encode()[0] == bits
-    assert Message(Options(), chain, message.codes).encode()[0] == bits
+    assert Message(Options(Setting(chain.classes)), chain, message.codes).encode()[0] == bits
     hostile = literal_message(reference.sketched((6, 6), reference.dense(np.arange(25).reshape(5, 5)), t=2))
     with pytest.raises(FormatError, match="no matrix of 6 x 6"):
         decode(hostile, input_shape=(6,))
