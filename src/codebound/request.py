@@ -177,7 +177,6 @@ class Run:
 NOTHING, ERROR, USUAL_RUN = Known(), Claim(), Run()
 """Nothing known, every error counts, and the search as it usually runs."""
 
-_FIRST_EXAMPLES = 500
 NO_NETWORK = "there is no network to start from. Give a model."
 
 
@@ -283,11 +282,6 @@ class Task:
     def rest_data(self) -> DeviceData:
         """The same, where errors are counted."""
         return self.rest.on("cpu")
-
-    @cached_property
-    def first_data(self) -> DeviceData:
-        """The first of them, for choosing among messages."""
-        return self.rest_data.part(0, _FIRST_EXAMPLES)
 
     @cached_property
     def options(self) -> Options:

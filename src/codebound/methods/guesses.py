@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codebound.request import Task
 
 _FINALISTS = 2
+_FIRST_EXAMPLES = 500
 _SAFELY = 1.0 - 1e-9  # of a guess: less than it by more than rounding
 _NEAR = 1.2  # times the best bound: guesses are looser than bounds, and on a part of the sample
 
@@ -91,7 +92,7 @@ def _guess(message: AbstractMessage, task: Task) -> _Guess:
     """Guesses the bound of a message from its errors on the first examples."""
     word = message.word()
     network = message.build(task.base_tensors)
-    rate = estimate_error_rate(network, task.first_data)
+    rate = estimate_error_rate(network, task.rest_data.part(0, _FIRST_EXAMPLES))
     least, most = (_estimate(rate, bits, task) for bits in message.length_limits(word[0]))
     return _Guess(message, least, most, word, rate, task)
 

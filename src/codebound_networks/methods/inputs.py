@@ -118,33 +118,24 @@ def known_of_prior(
 
     Of how many rows it was made, whoever asks puts in.
     """
-    says, found = _make_helper(helper, original, prior, unseen=unseen, progress=progress)
-    return Made(says, "no other data" if helper is None else "data of your own", 0, found.sha256), found
-
-
-def _make_helper(
-    helper: Callable[[Sample], Any] | Pretrained | None,
-    original: Original | None,
-    prior: Sample,
-    *,
-    unseen: Sequence[Sample],
-    progress: Progress,
-) -> tuple[str, Original]:
-    """Name and network of a helper."""
+    of = "data of your own"
     if isinstance(helper, Pretrained):
-        return helper.name, _read_helper(helper.network, prior, unseen)
-    if helper is not None:
+        says, found = helper.name, _read_helper(helper.network, prior, unseen)
+    elif helper is not None:
         made = make_helper(helper, prior)
         if not isinstance(made, torch.nn.Module):
             raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
         says = f"made by {maker_of(helper)} of the known share"[:MAX_WORDS]
-        return says, _read_helper(made.eval(), prior, unseen)
-    if original is None:
+        found = _read_helper(made.eval(), prior, unseen)
+    elif original is not None:
+        of, says = "no other data", "the same architecture, trained anew"
+        found = _train_on_prior(original, prior, progress)
+    else:
         raise UsageError(
             "nothing is trained on the known share: give a helper, or a model that a message describes. The "
             "methods split and picks learn from a share by themselves."
         )
-    return "the same architecture, trained anew", _train_on_prior(original, prior, progress)
+    return Made(says, of, 0, found.sha256), found
 
 
 def read_original(model: nn.Module | Traced, sample: Sample, *, needs_chain: bool = False) -> Original:

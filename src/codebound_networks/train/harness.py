@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from codebound.bounds.risk import rate
 from codebound.known.provenance import origin_of, remember
 from codebound.run.device import device_name, isolated_random_state, resolve_device, seed_layers
-from codebound.run.errors import CodeboundError, DataError, ModelError, UsageError, brief
+from codebound.run.errors import CodeboundError, DataError, ModelError, brief
 from codebound.run.progress import Progress, show_progress, silent
 from codebound.run.references import implements
 from codebound.run.tensor_files import state_sha256, state_tensors
@@ -26,12 +26,12 @@ from codebound.sample.outputs import error_count
 from codebound_networks.reading.callables import Adapter
 from codebound_networks.train import runs
 from codebound_networks.train.rng import stream_seed
-from codebound_networks.train.runs import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
+from codebound_networks.train.runs import EpochRow, TrainResult
 from codebound_networks.train.updates import Epoch, make_optimizer, make_update, set_rate, shuffle_labels
 from codebound_networks.views.rebuild import forbidden_entries, tensors_of, with_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from codebound.sample.dataset import DeviceData, Sample
     from codebound_networks.train.config import TrainConfig
@@ -51,7 +51,7 @@ def fit(
     test_set: Any = None,
     device: torch.device | str = "cpu",
     out: Path | str | None = None,
-    on_epoch: OnEpoch | None = None,
+    on_epoch: Callable[[int, nn.Module], None] | None = None,
     progress: Progress = silent,
 ) -> TrainResult:
     """Trains a copy of a classifier with cross-entropy.
@@ -69,8 +69,8 @@ def fit(
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or ``"auto"``.
         out: Run folder. A killed run goes on from its last checkpoint when it is called again in the same
             way, and ends with the same weights; a finished one is read and not trained again.
-        on_epoch: Called after each epoch that this call trains. It may call ``event.stop()``, and may
-            return named numbers, which are kept in the history.
+        on_epoch: Called after each epoch that this call trains, with its number and the network, which is
+            trained further: copy what is to be kept.
         progress: Told the number of finished steps; by default a bar, in a terminal or a notebook.
 
     Raises:
@@ -109,12 +109,6 @@ def fit(
         history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
         resumed_from = len(history)
         step = make_update(network, samples.train, optimizer, config, dtype=samples.dtype)
-        stopped = False
-
-        def stop() -> None:
-            nonlocal stopped
-            stopped = True
-
         with isolated_random_state(place):
             for epoch in range(resumed_from, config.epochs):
                 seed_layers(stream_seed(config.seed, f"layers/{epoch}"), place)
@@ -122,13 +116,10 @@ def fit(
                     network, samples, optimizer, step, config, history=history, progress=progress
                 )
                 if on_epoch is not None:
-                    measures = on_epoch(EpochEvent(row=row, epochs=config.epochs, model=subject, stop=stop))
-                    row = replace(row, measures=_check(measures or {}))
+                    on_epoch(row.epoch, subject)
                 history.append(row)
                 if folder is not None and config.keep_every and row.epoch % config.keep_every == 0:
                     runs.keep_epoch(folder, subject, row.epoch)
-                if stopped:
-                    break
                 if (
                     folder is not None
                     and (epoch + 1) % config.checkpoint_every == 0
@@ -149,7 +140,6 @@ def fit(
             test_errors=test_errors,
             test_n=None if test_set is None else test_set.n,
             seconds=sum(row.seconds for row in history),
-            stopped_early=stopped,
             resumed_from=resumed_from,
             device=device_name(place),
             torch_version=torch.__version__,
@@ -315,7 +305,6 @@ def _train_epoch(
         loss=mean_loss,
         running_errors=running_errors,
         seconds=time.perf_counter() - started,
-        measures={},
     )
     progress((epoch + 1) * steps, total, f"epoch {row.epoch}/{config.epochs}, {_words(row, samples.train.n)}")
     return row
@@ -338,15 +327,6 @@ def _require_finite(model: nn.Module) -> None:
     damaged = [held.name for held in tensors_of(model) if forbidden_entries(held, held.tensor.detach())]
     if damaged:
         raise ModelError(f"the last step left NaN or infinite values in {', '.join(damaged[:5])}. {_ADVICE}")
-
-
-def _check(measures: Measures) -> Measures:
-    for name, value in measures.items():
-        if value is not None and not math.isfinite(value):
-            raise UsageError(
-                f"on_epoch returned {name} = {value}. Return finite numbers, or None for no value."
-            )
-    return {name: None if value is None else float(value) for name, value in measures.items()}
 
 
 def _is_trained(parameter: nn.Parameter) -> bool:

@@ -9,10 +9,9 @@ is finished. ``epochs/`` holds the weights of the epochs that were to be kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ from codebound.run.tensor_files import (
 from codebound_networks.reading.loading import install
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     import torch
@@ -57,8 +56,6 @@ EPOCHS = "epochs"
 ROWS = "rows.bin"
 _NAMES = (CONFIG, ROWS, CHECKPOINT, HISTORY, WEIGHTS, RESULT)
 
-Measures: TypeAlias = Mapping[str, float | None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRow:
@@ -69,20 +66,11 @@ class EpochRow:
     loss: float  # mean training loss, each batch before its own step
     running_errors: int  # training examples whose largest output was another class, each batch likewise
     seconds: float  # wall time of the epoch
-    measures: Measures  # what ``on_epoch`` returned
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochEvent:
-    """Event passed to ``on_epoch`` after each epoch."""
-
-    row: EpochRow  # loss, errors and learning rate of the epoch
-    epochs: int  # number of epochs of the whole run
-    model: nn.Module  # the network in evaluation mode. It is trained further: copy what is to be kept
-    stop: Callable[[], None]  # ends the training after this epoch
-
-
-OnEpoch: TypeAlias = Callable[[EpochEvent], Measures | None]
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> EpochRow:
+        """The row of a record; what else drafts have written into it is left out."""
+        return cls(**{each.name: record[each.name] for each in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +87,6 @@ class TrainResult:
     test_errors: int | None  # errors on the test set; None: there was none
     test_n: int | None  # size of the test set
     seconds: float  # training time, that of interrupted earlier calls included
-    stopped_early: bool  # whether ``on_epoch`` ended the training
     resumed_from: int  # epochs that a run folder already held when this call began
     device: str  # where it was trained
     torch_version: str  # version of PyTorch
@@ -127,7 +114,7 @@ class TrainResult:
         """Everything but the network and the history, as JSON values."""
         names = (
             *("train_errors", "n", "train_error", "test_errors", "test_n", "test_error", "epochs"),
-            *("stopped_early", "seconds", "device", "data_sha256", "test_sha256", "weights_sha256"),
+            *("seconds", "device", "data_sha256", "test_sha256", "weights_sha256"),
         )
         settings = {"seed": self.config.seed, "config": self.config.record(), "notes": list(self.notes)}
         versions = {"torch": self.torch_version, "codebound": __version__}
@@ -259,8 +246,8 @@ def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
     try:
         model.load_state_dict(weights)
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-        return [EpochRow(**row) for row in rows]
-    except (RuntimeError, ValueError, TypeError) as error:
+        return [EpochRow.read(row) for row in rows]
+    except (RuntimeError, ValueError, TypeError, LookupError) as error:
         raise FormatError(f"{path} is no checkpoint of this run: {error}") from error
 
 
@@ -304,6 +291,6 @@ def _write_history(folder: Path, history: Sequence[EpochRow]) -> None:
 def _read_history(folder: Path) -> tuple[EpochRow, ...]:
     path = folder / HISTORY
     try:
-        return tuple(EpochRow(**json.loads(line)) for line in path.read_text().splitlines())
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+        return tuple(EpochRow.read(json.loads(line)) for line in path.read_text().splitlines())
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         raise FormatError(f"{path} cannot be read: {error}. Remove the run folder to train anew.") from error

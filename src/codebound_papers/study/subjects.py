@@ -237,8 +237,8 @@ def subject(
         by_epoch[0] = copy.deepcopy(start)
         config = TrainConfig(epochs=epochs, seed=seed)
 
-        def keep(event: runs.EpochEvent) -> None:
-            by_epoch[event.row.epoch] = copy.deepcopy(event.model)
+        def keep(epoch: int, network: nn.Module) -> None:
+            by_epoch[epoch] = copy.deepcopy(network)
 
         f = fit(start, data, config, on_epoch=keep, progress=progress).model
         notes.append(f"The network was trained here, {epochs} epochs of Adam at {config.learning_rate:g}.")

@@ -48,8 +48,8 @@ def test_a_learning_rate_is_changed_before_a_step(optimizer):
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_a_resumed_training_ends_the_same(config, tmp_path):
-    def killed(event):
-        if event.row.epoch == 2:
+    def killed(epoch, network):
+        if epoch == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
