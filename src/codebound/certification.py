@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from codebound.bounds.held_out import holdout
 from codebound.bounds.risk import HoldoutFacts, check_delta
 from codebound.certificate.evaluate import collect_answers, count_differences, count_errors
-from codebound.certificate.offers import assess, bound_classes, issue
+from codebound.certificate.offers import assess, bound_classes, issue, prefer_fewer_errors
 from codebound.known.provenance import UNKNOWN, origin_of
 from codebound.methods.search import Search, find_method, list_offers, refusal_error
 from codebound.methods.search import run as search_by
@@ -183,7 +183,7 @@ def _answer(question: Question, assurance: str, search: Search) -> list[Offer]:
             "no classifier was found that the second program makes by itself: those that were found have "
             "declared scores. Take another method, or any assurance."
         )
-    return offers
+    return prefer_fewer_errors(offers)
 
 
 def _issue_best(offers: list[Offer], search: Search) -> tuple[Certificate, Offer]:

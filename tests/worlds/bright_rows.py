@@ -67,11 +67,14 @@ def known(*, errors: int, code_bits: int, n: int = 150) -> Offer:
     return offer_of(bound)
 
 
-def offer_of(bound: float, *, is_recounted: bool = False, method: str = "split") -> Offer:
-    """An offer of which only its bound, and who repeats it, is known."""
+def offer_of(
+    bound: float, *, errors: int = 0, n: int = 1, is_recounted: bool = False, method: str = "split"
+) -> Offer:
+    """An offer of which only its bound, its count, and who repeats it, is known."""
     rest: Any = dict.fromkeys(each.name for each in fields(Offer))
     rest |= {
         "bits": SimpleNamespace(length=1),
+        "tallies": (SimpleNamespace(errors=errors, n=n),),
         "outcome": SimpleNamespace(
             is_recounted=is_recounted, form=FIRST_TABLE if is_recounted else USUAL_SPLIT
         ),

@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import betainccinv
 
 from codebound import __version__
 from codebound.known.learners import as_odds, fit_known, score_all, score_classes
@@ -23,10 +24,9 @@ from codebound.learn.features import is_picture
 from codebound.run.errors import UsageError
 from codebound.run.extensions import find_extensions
 from codebound.run.progress import Progress, silent
-from codebound.sample.counting import Term
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,7 +49,9 @@ _MOST_TREES = 30_000  # rows of a forest, which keeps all of them in every tree
 _TREES = 101  # odd: two classes have no tie
 _WIDE = 500  # columns from which on they are mostly hashed words, or genes, and linear learners the best
 _SLOPE = 0.35  # by which the logarithm of errors usually falls with that of rows
-_NEARLY = 1.02  # times the smallest bound: of such shares the largest has the best classifier
+_NEARLY = 1.05  # times the smallest bound: of such shares the largest has the best classifier
+_ALIKE = 1.03  # times the fewest errors: less than chance does
+_FINALISTS, _MOST_LEARNED = 3, 10_000  # families, and rows that they learn from, in the last comparison
 _SEED = "; seed"  # follows the names of usual learners in their declaration
 _MEAN, _AND = "mean of ", " and "
 _TWENTIETHS = range(10, 17)  # shares, from a half to four fifths
@@ -83,17 +85,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Score:
-    """Errors of a candidate, or of the mean of two, on known rows that were left out.
+    """A candidate, or the mean of some, on known rows that were left out.
 
     Attributes:
         members: The candidates.
         odds: What was said of each row.
-        is_wrong: Whether that is another class.
+        labels: What it is.
     """
 
     members: tuple[Candidate, ...]
     odds: NDArray[np.float32]
-    is_wrong: NDArray[np.bool_]
+    labels: NDArray[np.int64]
 
     @property
     def names(self) -> str:
@@ -103,11 +105,27 @@ class Score:
     @property
     def errors(self) -> int:
         """Errors on all of them."""
-        return self.count_errors(len(self.is_wrong))
+        return self.count_errors(len(self.labels))
 
     def count_errors(self, rows: int) -> int:
         """Count the errors on the first rows."""
-        return int(self.is_wrong[:rows].sum())
+        return int((self.odds[:rows].argmax(axis=1) != self.labels[:rows]).sum())
+
+
+def _best_of_families(scores: Iterable[Score]) -> list[Score]:
+    """The first score of each family of candidates."""
+    families: dict[str, Score] = {}
+    for score in scores:
+        families.setdefault(score.members[0].family, score)
+    return list(families.values())
+
+
+def _average(scores: Sequence[Score]) -> list[Score]:
+    """The means of two of them, and of three."""
+    groups = [*combinations(scores, 2), *combinations(scores, 3)]
+    odds = [np.mean([each.odds for each in some], axis=0) for some in groups]
+    members = [tuple(each.members[0] for each in some) for some in groups]
+    return [Score(*each, scores[0].labels) for each in zip(members, odds, strict=True)]
 
 
 @dataclass(eq=False)
@@ -153,7 +171,7 @@ class Comparison:
 
     @cached_property
     def scores(self) -> list[Score]:
-        """Scores of the candidates that could be compared, and of the mean of two, the best first."""
+        """Scores of the candidates that could be compared, and of means of some, the best first."""
         found: list[Score] = []
         if len(self.rows) < _LEAST or len(np.unique(self._labels)) < 2:
             self.skipped["every learner"] = "the known share is too small, or has one class."
@@ -168,11 +186,36 @@ class Comparison:
             except Exception as error:  # of scikit-learn on odd data; another one will do
                 self.skipped[each.name] = f"it failed with {type(error).__name__}: {error}"
         found.sort(key=lambda each: each.errors)  # stable: the first of equals
-        families: dict[str, Score] = {}
-        for score in found:
-            families.setdefault(score.members[0].family, score)
-        means = [self._average(pair) for pair in combinations(families.values(), 2)]
+        means = _average(_best_of_families(found))
         return sorted(found + means, key=lambda each: each.errors)
+
+    def compare_on(self, share: int) -> list[Score]:
+        """Scores with those of rows that a larger share adds, by what learned from a half; the best first.
+
+        More rows can change the order of learners. Of those that err nearly as rarely, the mean of most is
+        taken.
+        """
+        learned, limit = self.known[:_MOST_LEARNED], COMPARED[self.effort]
+        added = self.arranged.split(share)[0][len(self.known) :][:limit]
+        added = added[~np.isin(self.arranged.inputs[added], self.arranged.inputs[learned])]
+        finalists = _best_of_families(each for each in self.scores if len(each.members) == 1)
+        x, y = self.arranged.sample.x, self.arranged.sample.y
+        found: list[Score] = []
+        for score in finalists[: _FINALISTS if len(added) else 0]:
+            (candidate,) = score.members
+            self.progress(len(found), None, f"comparing the best learners: {candidate.name}")
+            view = self.views[candidate.view]
+            try:
+                odds = self._say(candidate, view(x[learned]), y[learned], view(x[added]))
+            except Exception as error:  # as in the first comparison
+                self.skipped[candidate.name] = f"it failed with {type(error).__name__}: {error}"
+                continue
+            labels = np.concatenate([score.labels, y[added]])
+            found.append(Score(score.members, np.concatenate([score.odds, odds]), labels))
+        found += _average(found)
+        enough = _ALIKE * min((each.errors for each in found), default=0)
+        found.sort(key=lambda each: (max(each.errors, enough), -len(each.members), each.errors))
+        return found or self.scores
 
     def allowed(self) -> Iterator[Candidate]:
         """Yield the candidates that there is time for."""
@@ -194,39 +237,33 @@ class Comparison:
     def _labels(self) -> NDArray[np.int64]:
         return self.arranged.sample.y[self.rows]
 
-    def _judge(self, members: tuple[Candidate, ...], odds: NDArray[np.float32]) -> Score:
-        return Score(members, odds, odds.argmax(axis=1) != self._labels)
-
-    def _average(self, pair: tuple[Score, ...]) -> Score:
-        members = tuple(each.members[0] for each in pair)
-        return self._judge(members, np.mean([each.odds for each in pair], axis=0))
-
     def _validate(self, candidate: Candidate, best: dict[int, int]) -> Score | None:
         """Cross-validate a candidate; None where one fold shows that it is much worse than another one."""
+        if candidate.view not in self._read:
+            self._read[candidate.view] = self.views[candidate.view](self.arranged.sample.x[self.rows])
+        inputs, labels = self._read[candidate.view], self._labels
         odds = np.zeros((len(self.rows), self.arranged.sample.classes), np.float32)
         for fold in range(int(self.folds.max()) + 1):
-            odds[self.folds == fold] = self._leave_out(candidate, fold)
-            errors = int(self._judge((), odds).is_wrong[self.folds == fold].sum())
+            is_out = self.folds == fold
+            odds[is_out] = self._say(candidate, inputs[~is_out], labels[~is_out], inputs[is_out])
+            errors = int((odds[is_out].argmax(axis=1) != labels[is_out]).sum())
             if errors > _MUCH_WORSE * best.setdefault(fold, errors) + _MORE:
                 self.skipped[candidate.name] = "it errs much more often than another one."
                 return None
             best[fold] = min(errors, best[fold])
-        return self._judge((candidate,), odds)
+        return Score((candidate,), odds, labels)
 
-    def _leave_out(self, candidate: Candidate, fold: int) -> NDArray[np.float32]:
-        """Scores of a fold by a learner of the other rows."""
+    def _say(
+        self, candidate: Candidate, inputs: Any, labels: NDArray[np.int64], others: Any
+    ) -> NDArray[np.float32]:
+        """Scores of others by a candidate that learns from inputs with labels."""
         from sklearn.base import clone
 
-        if candidate.view not in self._read:
-            view = self.views[candidate.view]
-            self._read[candidate.view] = view(self.arranged.sample.x[self.rows])
-        inputs = self._read[candidate.view]
-        learned = np.flatnonzero(self.folds != fold)
         classes = np.arange(self.arranged.sample.classes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of rare classes, and steps that did not end: errors show it
-            fitted = clone(candidate.estimator).fit(inputs[learned], self._labels[learned])
-            return as_odds(fitted, score_classes(fitted, inputs[self.folds == fold], classes))
+            fitted = clone(candidate.estimator).fit(inputs, labels)
+            return as_odds(fitted, score_classes(fitted, others, classes))
 
     def choose_share(self, *, delta: float, other: tuple[int, int] | None = None) -> int | None:
         """Units of the share, from a half to four fifths: the most that nearly promise the smallest bound.
@@ -251,16 +288,10 @@ class Comparison:
             known = len(self.known) * share // self.share
             rate = max(errors, 0.5) / rows * (learned / max(known, 1)) ** _SLOPE
             if known < n:
-                found[share] = _expect_limit(rate, n - known, delta)
+                expected = min(rate, 0.99) * (n - known)
+                found[share] = float(betainccinv(expected + 1.0, n - known - expected, delta / 4.0))
         least = min(found.values(), default=1.0)
         return max((share for share, limit in found.items() if limit <= _NEARLY * least), default=self.share)
-
-
-def _expect_limit(rate: float, n: int, delta: float) -> float:
-    """The limit of so many errors as are expected, between those of whole numbers."""
-    expected = min(rate, 1.0) * n
-    low, high = (Term("binomial", k, n, 2).limit(delta) for k in (int(expected), min(n, int(expected) + 1)))
-    return low + (expected - int(expected)) * (high - low)
 
 
 def has_many_columns(sample: Sample) -> bool:
@@ -336,22 +367,21 @@ def _list_readers() -> list[Candidate]:
     from sklearn.pipeline import make_pipeline
     from sklearn.svm import LinearSVC
 
-    pairs = TfidfVectorizer(sublinear_tf=True, stop_words="english", ngram_range=(1, 2))
-    parts = TfidfVectorizer(sublinear_tf=True, analyzer="char_wb", ngram_range=(3, 5))
+    read, linear = partial(TfidfVectorizer, sublinear_tf=True), LinearSVC(random_state=0)
+    pairs = read(stop_words="english", ngram_range=(1, 2)), ComplementNB(alpha=0.1)
     made = (
+        ("words", "linear support vectors", (read(), linear), 3e-4),
+        ("pairs of words", "naive Bayes", pairs, 5e-4),
         (
-            "words",
+            "parts of words",
             "linear support vectors",
-            TfidfVectorizer(sublinear_tf=True),
-            LinearSVC(random_state=0),
-            3e-4,
+            (read(analyzer="char_wb", ngram_range=(3, 5)), linear),
+            2e-3,
         ),
-        ("pairs of words", "naive Bayes", pairs, ComplementNB(alpha=0.1), 5e-4),
-        ("parts of words", "linear support vectors", parts, LinearSVC(random_state=0), 2e-3),
     )
     return [
-        Candidate(family, says, "texts", make_pipeline(reader, learner), partial(_reading_seconds, each))
-        for family, says, reader, learner, each in made
+        Candidate(family, says, "texts", make_pipeline(*steps), partial(_reading_seconds, each))
+        for family, says, steps, each in made
     ]
 
 
@@ -365,7 +395,7 @@ def is_usual(by: str) -> bool:
 
 
 def learn_usual(names: str, arranged: Arranged, share: int) -> ScoreTable:
-    """Scores of every example by the usual learner of this name, or by the mean of two, of a known share.
+    """Scores of every example by the usual learner of this name, or by a mean of some, of a known share.
 
     What follows in a declaration, seed and versions, is left out.
 

@@ -60,9 +60,9 @@ def propose_scores(search: Search) -> None:
 def learn_table(search: Search) -> ScoreTable:
     """The scores of the usual learner that suits the known share best.
 
-    Learners are compared by cross-validation inside a half of the sample; a larger share is taken where it
-    promises nearly as small a bound. Pictures have the kernel, too, by errors on rows that are left out; many
-    pictures have a network, without a comparison.
+    Learners are compared by cross-validation inside a half of the sample. A larger share is taken where it
+    promises nearly as small a bound; the best learners are compared on what it adds, too. Pictures have the
+    kernel, by errors on rows that are left out; many pictures have a network, without a comparison.
 
     Raises:
         UnsuitedError: There is no time for one, or none suits.
@@ -70,7 +70,8 @@ def learn_table(search: Search) -> ScoreTable:
     task, arranged = search.task, search.task.arranged
     if not search.is_asked and search.effort == "quick" and search.best is not None:
         raise UnsuitedError("learners are compared with more effort than quick.")
-    if (home := _networks().get("pictures")) and _has_many_pictures(arranged):
+    are_many = is_picture(arranged.sample.input_shape) and arranged.units >= _MANY_PICTURES
+    if are_many and (home := _networks().get("pictures")):
         if not search.is_asked and search.effort != "max":
             raise UnsuitedError("of so many pictures a network learns, for minutes: give the effort max.")
         return _train_network(home, arranged, _usual_share(search), search.device, search.progress)
@@ -83,7 +84,7 @@ def learn_table(search: Search) -> ScoreTable:
     table = None
     if kernel is not None:
         table = _learn_kernel(search, share, kernel[0], compared)
-    for score in compared.scores if table is None else ():
+    for score in compared.compare_on(share) if table is None else ():
         search.progress(0, None, f"learning: {score.names}")
         try:
             table = learn_usual(score.names, arranged, share)
@@ -118,10 +119,6 @@ def fit_again(certificate: Certificate, sample: Sample) -> ScoreTable:
 def _networks() -> Mapping[str, str]:
     """Training functions of an extension, by the kind of inputs."""
     return find_extensions()["LEARNERS"]
-
-
-def _has_many_pictures(arranged: Arranged) -> bool:
-    return is_picture(arranged.sample.input_shape) and arranged.units >= _MANY_PICTURES
 
 
 def _train_network(

@@ -12,7 +12,7 @@ from worlds.samples import clouds
 
 from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, USUAL_SPLIT
 from codebound.certificate import offers
-from codebound.certificate.offers import assess
+from codebound.certificate.offers import assess, prefer_fewer_errors
 from codebound.certification import certify
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format
@@ -74,6 +74,19 @@ def test_only_where_all_are_refused_nothing_is_issued_and_all_reasons_are_said(r
 def test_what_the_second_program_repeats_wins_unless_another_is_better_by_a_tenth(replayed, declared, wins):
     offers = [offer_of(declared, is_recounted=True, method="declared"), offer_of(replayed, method="replayed")]
     assert min(offers, key=lambda each: each.rank).method == wins
+
+
+@pytest.mark.parametrize(
+    ("bound", "errors", "first"),
+    [(0.1, 8, "declared"), (0.1, 9, "replayed"), (0.1001, 8, "replayed"), (0.095, 0, "declared")],
+)
+def test_what_promises_no_less_and_errs_less_by_a_tenth_comes_before_what_is_repeated(bound, errors, first):
+    replayed = offer_of(0.1, errors=20, n=200, method="replayed")
+    declared = offer_of(bound, errors=errors, n=100, is_recounted=True, method="declared")
+    found = prefer_fewer_errors([replayed, declared])
+    assert found[0].method == first
+    assert len(found) == 2
+    assert prefer_fewer_errors([declared, replayed])[0] is declared
 
 
 def test_the_best_of_each_method_is_kept_and_all_of_one_that_was_asked_for():
