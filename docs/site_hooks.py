@@ -26,7 +26,6 @@ ELSEWHERE = (
     "results/README.md",
     "results/any_learner.md",
     "results/everyday.md",
-    "results/paper_items.md",
     "results/reproduction.md",
     "results/sketched_pruning.md",
 )

@@ -88,13 +88,6 @@ def test_what_follows_the_code_word_changes_nothing(code, garbage):
     assert same(decoded, code)
 
 
-@examples(60)
-@given(ANY)
-def test_blocks_are_as_long_as_was_told_before_they_were_made(code):
-    least, most = code.block_limits()
-    assert least <= sum(block.length for block in code.blocks()) <= most
-
-
 @examples(300)
 @given(st.binary(max_size=80), SHAPES)
 def test_random_bits_decode_or_are_refused(data, shape):

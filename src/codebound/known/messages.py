@@ -43,15 +43,6 @@ class AbstractMessage(Protocol):
     def encode(self) -> tuple[Bits, Ledger]:
         """The bits from the word of the form on, and how many of them each part takes."""
 
-    def word(self) -> tuple[Bits, Ledger]:
-        """The bits in front of the blocks, and how many of them each part takes."""
-
-    def with_blocks(self, word: Bits, ledger: Ledger) -> tuple[Bits, Ledger]:
-        """The whole message, from its word."""
-
-    def length_limits(self, word: Bits) -> tuple[int, int]:
-        """Bits that the whole message has at least and at most, from its word."""
-
     def witness(self) -> bytes:
         """The proofs that a decoder would have to search for (docs/format.md, 8.9)."""
 

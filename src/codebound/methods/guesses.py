@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from codebound.bounds.occam import occam_kl
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 _FINALISTS = 2
 _FIRST_EXAMPLES = 500
-_SAFELY = 1.0 - 1e-9  # of a guess: less than it by more than rounding
 _NEAR = 1.2  # times the best bound: guesses are looser than bounds, and on a part of the sample
 
 
@@ -35,8 +33,8 @@ def consider(search: Search, makers: Sequence[Callable[[], AbstractMessage | Non
         search: The search that is offered the messages.
         makers: One function per message; None for a message that cannot be the best.
     """
-    to_beat = math.inf if search.best is None else search.best.value
-    finalists: list[_Guess] = []
+    to_beat = math.inf if search.best is None else _NEAR * search.best.value
+    finalists: list[tuple[float, AbstractMessage, tuple[Bits, Ledger]]] = []
     for done, make in enumerate(makers):
         search.progress(done, len(makers) + _FINALISTS, search.note)
         message = make()
@@ -45,70 +43,18 @@ def consider(search: Search, makers: Sequence[Callable[[], AbstractMessage | Non
         if search.task.stays_near_f:
             search.propose(message)
             continue
-        _enter(finalists, _guess(message, search.task), to_beat=_NEAR * to_beat)
-    for done, each in enumerate(finalists, start=len(makers)):
-        message = each.message  # the last one that was made is let go
+        encoded = message.encode()
+        guess = _guess(message, encoded[0].length, search.task)
+        if guess < to_beat:  # no more are kept, for messages can be as large as f
+            finalists = sorted([*finalists, (guess, message, encoded)], key=itemgetter(0))[:_FINALISTS]
+    for done, (_, message, encoded) in enumerate(finalists, start=len(makers)):
         search.progress(done, len(makers) + _FINALISTS, search.note)
-        search.propose(message, each.encoded)
+        search.propose(message, encoded)
 
 
-@dataclass(eq=False)
-class _Guess:
-    """Estimate of a bound from the first examples, to compare messages.
-
-    Attributes:
-        message: The message.
-        least: The value is no less, and
-        most: no more: known without the blocks, which are long to make.
-    """
-
-    message: AbstractMessage
-    least: float
-    most: float
-    _word: tuple[Bits, Ledger]
-    _rate: float
-    _task: Task
-
-    @cached_property
-    def encoded(self) -> tuple[Bits, Ledger]:
-        """The whole message."""
-        return self.message.with_blocks(*self._word)
-
-    @cached_property
-    def value(self) -> float:
-        """The guess."""
-        return _estimate(self._rate, self.encoded[0].length, self._task)
-
-    def is_below(self, other: _Guess) -> bool:
-        """Return True if its value is smaller. Blocks are made only where the limits do not decide."""
-        if self.most < _SAFELY * other.least:
-            return True
-        if other.most < _SAFELY * self.least:
-            return False
-        return self.value < other.value
-
-
-def _guess(message: AbstractMessage, task: Task) -> _Guess:
-    """Guesses the bound of a message from its errors on the first examples."""
-    word = message.word()
-    network = message.build(task.base_tensors)
-    rate = estimate_error_rate(network, task.rest_data.part(0, _FIRST_EXAMPLES))
-    least, most = (_estimate(rate, bits, task) for bits in message.length_limits(word[0]))
-    return _Guess(message, least, most, word, rate, task)
-
-
-def _estimate(rate: float, code_bits: int, task: Task) -> float:
-    n = task.rest.n
+def _guess(message: AbstractMessage, code_bits: int, task: Task) -> float:
+    """Guess the bound of a message from its errors on the first examples; of vacuous ones, an order."""
+    first, n = task.rest_data.part(0, _FIRST_EXAMPLES), task.rest.n
+    rate = estimate_error_rate(message.build(task.base_tensors), first)
     value = occam_kl(OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=task.delta)).value
     return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + 1e-12 * code_bits
-
-
-def _enter(finalists: list[_Guess], found: _Guess, *, to_beat: float) -> None:
-    """Puts a guess in its place among the best ones; no other is kept, for messages can be as large as f."""
-    if found.least >= to_beat:
-        return
-    place = len(finalists)
-    while place and found.is_below(finalists[place - 1]):
-        place -= 1
-    finalists.insert(place, found)
-    del finalists[_FINALISTS:]

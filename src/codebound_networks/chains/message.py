@@ -27,7 +27,7 @@ from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.codes.tensors import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -81,10 +81,6 @@ class Message(AbstractMessage):
     @implements("I-33", kind="algorithm")
     def encode(self) -> tuple[Bits, Ledger]:
         """The bits, and how many of them each part takes."""
-        return self.with_blocks(*self.word())
-
-    def word(self) -> tuple[Bits, Ledger]:
-        """The bits in front of the blocks, and how many of them each part takes."""
         front, writer = PlainWriter(), Writer()
         code_form(front, NETWORK)
         ledger, spent = list(front.ledger), 0
@@ -112,23 +108,11 @@ class Message(AbstractMessage):
                 write_tensor(writer, code)
                 enter(name)
         word = writer.finish()
-        return join(front.finish(), word), (*ledger, ("end", word.length - writer.shifts))
-
-    def with_blocks(self, word: Bits, ledger: Ledger) -> tuple[Bits, Ledger]:
-        """The whole message, from its word."""
+        ledger.append(("end", word.length - writer.shifts))
         codes = {"integers": self.codes} if isinstance(self.codes, Subspace) else self.codes
         behind = [(name, block) for name, code in codes.items() for block in code.blocks()]
-        entries = tuple((f"block {name}", block.length) for name, block in behind)
-        return join(word, *(block for _, block in behind)), (*ledger, *entries)
-
-    def length_limits(self, word: Bits) -> tuple[int, int]:
-        """Bits that the whole message has at least and at most, from its word: blocks are long to make."""
-        limits = [code.block_limits() for code in self._tensor_codes]
-        return word.length + sum(least for least, _ in limits), word.length + sum(most for _, most in limits)
-
-    @property
-    def _tensor_codes(self) -> Collection[AbstractTensorCode]:
-        return [self.codes.inner] if isinstance(self.codes, Subspace) else self.codes.values()
+        ledger += [(f"block {name}", block.length) for name, block in behind]
+        return join(front.finish(), word, *(block for _, block in behind)), tuple(ledger)
 
     def _write_architecture(self, writer: Writer) -> None:
         point = grid_point_of(self.chain.operations)

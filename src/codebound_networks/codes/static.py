@@ -30,8 +30,6 @@ LANE_OVERHEAD_BITS = 32.0  # a lane starts with a state that is worth 24 bits an
 _WORD = (1 << WORD_BITS) - 1
 _MOST_GROUPS = 1 << 17  # of one block: a decoder takes about 10 microseconds for each
 _FEW_LANES_LOG2 = 5  # fewer than 2^5 lanes are no faster for any decoder
-_LOST_BITS = math.log2(1.0 / (1.0 - 2.0 ** (SCALE_BITS - LOWEST_BITS)))  # of an element at most, by rounding
-_GAINED_BITS = math.log2(1.0 + 2.0 ** (SCALE_BITS - LOWEST_BITS))  # the same
 
 
 def frequency_table(counts: Integers) -> Integers:
@@ -105,24 +103,6 @@ def decode_block(
     if bool((states != LOWEST).any()):
         raise FormatError("a block does not end in the state it must end in.")
     return symbols, start + 8 * head + 16 * taken
-
-
-def block_limits(counts: Integers, table: Integers, lanes_log2: int) -> tuple[int, int]:
-    """Bits that a block of symbols with these counts has at least and at most, whatever their order.
-
-    An element of frequency f multiplies its state by 2^16 / f, and by rounding once more, by a number between
-    1 - 2^-8 and 1 + 2^-8: without the word that goes, the state is 2^8 f or more. A state begins at 2^24 and
-    ends in [2^24, 2^40), so words take up what is more.
-    """
-    used = counts > 0
-    ideal = float(counts[used] @ (SCALE_BITS - np.log2(table[used])))
-    lanes, elements = 1 << lanes_log2, int(counts.sum())
-    least = ideal * (1.0 - 1e-9) - _LOST_BITS * elements - WORD_BITS * lanes
-    most = ideal * (1.0 + 1e-9) + _GAINED_BITS * elements
-    states = 8 * STATE_BYTES * lanes
-    return states + WORD_BITS * max(0, math.floor(least / WORD_BITS)), states + WORD_BITS * math.ceil(
-        most / WORD_BITS
-    )
 
 
 def _encode(symbols: Integers, table: Integers, states: Integers) -> Integers:

@@ -18,7 +18,7 @@ from codebound.run.errors import FormatError, UsageError
 from codebound.run.references import implements
 from codebound_networks.codes.numbers import FlagContexts, SymbolContext, bit, float32, gamma, signed, uniform
 from codebound_networks.codes.quantization import MAX_LEVEL, MAX_STEP, round_to_float32, step_size
-from codebound_networks.codes.static import MAX_LANES_LOG2, SCALE, block_limits, decode_block, encode_block
+from codebound_networks.codes.static import MAX_LANES_LOG2, SCALE, decode_block, encode_block
 
 if TYPE_CHECKING:
     from codebound.bits.plain_code import Bits
@@ -94,11 +94,6 @@ class AbstractTensorCode(ABC):
     def blocks(self) -> list[Bits]:
         """The bits behind the code word, if any."""
         return []
-
-    def block_limits(self) -> tuple[int, int]:
-        """Bits that the blocks have at least and at most. A code with blocks tells it without making them."""
-        length = sum(block.length for block in self.blocks())
-        return length, length
 
     def with_blocks(self, bits: Bits, start: int) -> tuple[AbstractTensorCode, int]:
         """The tensor whose blocks begin at bit ``start``, and the bit where they end."""
@@ -358,10 +353,6 @@ class Static(AbstractGridCode):
         lanes_log2 = uniform(coder, self.lanes_log2, MAX_LANES_LOG2 + 1)
         coder.charge_work(-(-self.levels.size >> lanes_log2) * GROUP_WORK)
         return Static(self.levels, step, limit, table=table, lanes_log2=lanes_log2)
-
-    def block_limits(self) -> tuple[int, int]:  # noqa: D102
-        counts = np.bincount(self.levels.ravel() + self.limit, minlength=len(self.table))
-        return block_limits(counts, self.table, self.lanes_log2)
 
     def blocks(self) -> list[Bits]:  # noqa: D102
         return [encode_block(self.levels.ravel() + self.limit, self.table, self.lanes_log2)]

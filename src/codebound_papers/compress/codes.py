@@ -49,10 +49,6 @@ class AbstractStreamCode(AbstractTensorCode):
     def blocks(self) -> list[Bits]:  # noqa: D102
         return [block for part in self.parts for block in getattr(self, part).blocks()]
 
-    def block_limits(self) -> tuple[int, int]:  # noqa: D102
-        limits = [getattr(self, part).block_limits() for part in self.parts]
-        return sum(least for least, _ in limits), sum(most for _, most in limits)
-
     def with_blocks(self, bits: Bits, start: int) -> tuple[AbstractTensorCode, int]:  # noqa: D102
         complete = {}
         for part in self.parts:

@@ -158,9 +158,6 @@ def test_three_programs_agree_on_parts_and_numbers(message):
     bits, ledger = message.encode()
     assert dict(ledger)["form"] == 6
     assert sum(spent for _, spent in ledger) == bits.length
-    word, _ = message.word()
-    least, most = message.length_limits(word)
-    assert least <= bits.length <= most
 
     again = decode(bits, input_shape=message.chain.input_shape, witness=message.witness())
     assert again.parts == message.parts
