@@ -26,6 +26,7 @@ ELSEWHERE = (
     "results/README.md",
     "results/any_learner.md",
     "results/everyday.md",
+    "results/paper_items.md",
     "results/reproduction.md",
     "results/sketched_pruning.md",
 )

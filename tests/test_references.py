@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,21 @@ def test_an_id_belongs_to_one_function():
             def second() -> None: ...
     finally:
         del REGISTRY["test:only-once"]
+
+
+def test_every_item_of_the_papers_is_where_its_page_says():
+    text = (ROOT / "results/paper_items.md").read_text("utf-8")
+    items = re.findall(r"^\| ([GAS]\d+) \| ([^|]+) \| (Y|Y\*|P|-) \| (\S+) \| (\S+) \|$", text, re.M)
+    ids = [f"{paper}{n}" for paper, most in (("G", 31), ("A", 26), ("S", 20)) for n in range(1, most + 1)]
+    assert [id for id, *_ in items] == ids
+    states = Counter(state for _, _, state, _, _ in items)
+    whole, parts, judged = states["Y"] + states["Y*"], states["P"], states["Y*"]
+    assert (judged, states["-"]) == (3, 1)
+    assert f"Of {len(ids)} items {whole} are here whole (Y), {parts} in part (P), one not at all" in text
+    for id, _, state, function, test in items:
+        if state != "-":
+            module, name = function.strip("`").rsplit(".", 1)
+            assert callable(getattr(importlib.import_module(module), name)), id
+            assert name in (ROOT / test.strip("`")).read_text("utf-8"), id
+        if state != "Y":
+            assert re.search(rf"\b{id}\b", text.partition("| item |")[0]), f"{id} does not say why"
