@@ -209,7 +209,9 @@ def watch(
     ] = None,
     bound: Annotated[float | None, option("The error not to be exceeded; needed at the start.")] = None,
     alpha: Annotated[float, option("Chance of a false alarm, ever.")] = 0.01,
-    certificate: Annotated[Path | None, option("Ledger or .cbound that certified --bound.")] = None,
+    certificate: Annotated[
+        Path | None, option("Ledger or .cbound that proves --bound (default: what it proves of --answers).")
+    ] = None,
     loss: _Loss = "wrong",
     group: Annotated[str | None, option("Column of groups, each with an alarm of its own.")] = None,
     groups: Annotated[str | None, option("All names of groups, with commas.")] = None,

@@ -69,7 +69,9 @@ class WatchTerms:
     def record(self, stream: str) -> dict[str, Any]:
         """Return the first line."""
         if self.bound is None:
-            raise UsageError("a new watch needs --bound, the error not to be exceeded, or --certificate.")
+            raise UsageError(
+                "a new watch needs `bound`, the error not to be exceeded, or a certificate that proves one."
+            )
         Mixture(bound=self.bound, alpha=check_delta(self.alpha))  # which checks both
         loss = parse_answer_loss(self.loss)
         if loss[0] == "precision":
@@ -123,7 +125,8 @@ def _ledger_proof(path: Path, terms: WatchTerms, answers: str | None) -> tuple[f
     if not limits:
         of = " of each group" if is_grouped else ""
         raise UsageError(f"{path} proves no error{of} that could be watched.")
-    if (seal["loss"], (seal["clusters"] or {}).get("claim")) != (parse_answer_loss(terms.loss), terms.claim):
+    about = ("label", parse_answer_loss(terms.loss), terms.claim)
+    if (seal["label"]["is"], seal["loss"], (seal["clusters"] or {}).get("claim")) != about:
         raise UsageError(
             f"{path} is about another loss or claim than the watch, which shows nothing of this one."
         )

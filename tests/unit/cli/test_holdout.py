@@ -80,7 +80,7 @@ def test_a_threshold_that_was_planned_needs_no_options(table, codebound):
         (("look", "none.jsonl", "a"), "cannot be read"),
         (("look", "none.jsonl"), "a look is at one column"),
         (("faithful", "answers.csv", "a", "c"), "has no column 'c'"),
-        (("watch", "w.watch.jsonl", "answers.csv:label", "--answers", "a"), "needs --bound"),
+        (("watch", "w.watch.jsonl", "answers.csv:label", "--answers", "a"), "needs `bound`"),
     ],
 )
 def test_what_cannot_be_done_says_why(table, codebound, arguments, says):
@@ -198,6 +198,9 @@ def test_how_often_a_compressed_one_answers_unlike_the_original(table, codebound
     code, _, err = codebound("holdout", "faithful", "answers.csv", "a", "b")
     assert code == 0
     assert "b answers unlike the original on at most 9." in err
+    watch = ("holdout", "watch", "w.watch.jsonl", "answers.csv:label", "--answers", "b")
+    code, _, err = codebound(*watch, "--certificate", table)
+    assert (code, "is about another loss or claim" in err) == (2, True)  # of the original, not of labels
 
 
 def test_a_thousand_answers_take_less_than_a_second_without_torch(table):
