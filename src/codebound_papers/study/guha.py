@@ -153,7 +153,7 @@ def guha23(
     default the strongest of a grid that costs at most 1 % of the accuracy on the sample. ``widths`` are those
     of other networks.
 
-    >>> found = guha23(subject("linear", epochs=2), d=1.0)
+    >>> found = guha23(subject("linear", epochs=2), prune="magnitude", d=1.0)
     >>> print(*(row["layer"] for row in found.record()["layers"]))
     linear1
     """
