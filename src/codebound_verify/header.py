@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 from .refusal import Refused, quote
 
@@ -41,160 +41,6 @@ CHAIN_SIZES = {  # the least value of each size (section 9); a bias, the last of
 BIASED = ("linear", "conv", "local conv", "residual")
 
 Check: TypeAlias = Callable[[Any, str], Any]  # a value and its name to what it is read as
-
-
-@dataclass(frozen=True)
-class Made:
-    """Something that was made elsewhere: by whom, of which data, of how many first rows of this sample."""
-
-    by: str
-    of: str
-    rows: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Table(Made):
-    """A declared table of scores. ``picks`` is None unless a rule picked rows."""
-
-    columns: int
-    picks: int | None
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The sample (section 3)."""
-
-    rows: int
-    sha256: str
-    input_shape: tuple[int, ...]
-    classes: int
-    order: str
-    salt: str
-    seal: str
-    copies: str
-    clusters: str | None
-    groups: str | None
-
-
-@dataclass(frozen=True)
-class Known:
-    """Everything that was fixed without the counted rows (section 4). ``rows`` is t, before it grows."""
-
-    rows: int
-    tables: tuple[Table, ...]
-    features: Made | None
-    base: Made | None
-
-
-@dataclass(frozen=True)
-class Code:
-    """Length, hash and ledger of the message."""
-
-    bits: int
-    sha256: str
-    ledger: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True)
-class Limit:
-    """One limit that was printed (section 6.5)."""
-
-    bound: float
-    errors: int
-    n: int
-    of: str
-    picks: int | None
-
-
-@dataclass(frozen=True)
-class Claim:
-    """The claim (section 6)."""
-
-    loss: str
-    on: str
-    law: str
-    subject: str
-    assurance: str
-    delta: float
-    limits: tuple[Limit, ...]
-    bound: float
-    vacuous: bool
-
-
-@dataclass(frozen=True)
-class Unlabelled:
-    """A second draw of inputs, and on how many of them two networks disagree (section 9.1)."""
-
-    disagreements: int
-    rows: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Original:
-    """The network that was given (section 9). ``chain`` is None for declared answers."""
-
-    chain: tuple[tuple[Any, ...], ...] | None
-    domain: tuple[float, float] | None
-    sha256: str
-    unlabelled: Unlabelled | None
-
-
-@dataclass(frozen=True)
-class Header:
-    """Everything that the file says about itself. Nothing in here has been believed yet."""
-
-    sample: Sample
-    known: Known
-    message: Code
-    claim: Claim
-    original: Original | None
-    declarations: tuple[str, ...]
-    made_by: dict[str, str]
-    format: dict[str, str]
-
-
-def read_header(data: bytes) -> Header:
-    """Read a header. Raises :class:`Refused` with the first field that is wrong, or all that do not fit."""
-    header: Header = _HEADER(read_canonical(data, "Header"), "Header: the header")
-    if reasons := [f"Header: {sentence}" for is_so, sentence in _list_rules(header) if not is_so]:
-        raise Refused(*reasons)
-    return header
-
-
-def read_canonical(data: bytes, where: str) -> object:
-    """The JSON value of printable ASCII, if writing it again gives the same bytes."""
-
-    def whole(digits: str) -> int:
-        if len(digits) > DIGITS_LIMIT or abs(int(digits)) > 2**53:
-            raise ValueError("an integer is above 2^53")
-        return int(digits)
-
-    try:
-        if not re.fullmatch(rb"[ -~]+", data):
-            raise ValueError("a character is not printable")
-        written = data.decode("ascii")
-        if _levels(written) > LEVELS_LIMIT:  # before a parser goes down
-            raise ValueError(f"more than {LEVELS_LIMIT} levels")
-        found: object = json.loads(written, parse_int=whole)
-        again = json.dumps(found, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except ValueError as error:
-        raise Refused(f"{where}: not canonical JSON in ASCII ({error}).") from None
-    if again != written:
-        raise Refused(
-            f"{where}: not canonical JSON: written again with sorted keys, none twice, its bytes differ."
-        )
-    return found
-
-
-def _levels(text: str) -> int:
-    """The depth of brackets outside of texts. One without an end goes to the end, so all is read once."""
-    depth = deepest = 0
-    for bracket in re.findall(r'"(?:[^"\\]|\\.)*"?|[][{}]', text):
-        depth += (bracket in "[{") - (bracket in "]}")
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def require(is_so: bool, name: str, expected: str, value: object) -> None:
@@ -252,6 +98,12 @@ def record(kind: Callable[..., Any], /, **checks: Check) -> Check:
     return check
 
 
+def fields_of(kind: type[Any]) -> Check:
+    """Rule for an object with exactly the fields of a class: each has its own in its annotation."""
+    hints = get_type_hints(kind, include_extras=True)
+    return record(kind, **{name: hint.__metadata__[0] for name, hint in hints.items()})
+
+
 def or_null(each: Check) -> Check:
     """Rule for null, or for what another rule takes."""
     return lambda value, name: None if value is None else each(value, name)
@@ -285,69 +137,183 @@ def _operation(value: Any, name: str) -> tuple[Any, ...]:
 
 
 _TEXT = text(f"[ -~]{{0,{TEXT_LIMIT}}}", f"a text of at most {TEXT_LIMIT} printable ASCII characters")
-_DATE = value("a date YYYY-MM-DD", _is_date)
 _SHA256 = text("[0-9a-f]{64}", "64 hexadecimal digits")
 _ROWS = integer(0, ROWS_LIMIT)
 _SHARE = real(0.0, 1.0)
-_MADE = {"by": _TEXT, "of": _TEXT, "rows": _ROWS, "sha256": _SHA256}
-_HEADER = record(
-    Header,
-    sample=record(
-        Sample,
-        rows=integer(1, ROWS_LIMIT),
-        sha256=_SHA256,
-        input_shape=sequence(integer(1, INPUT_LIMIT), 1, 3),
-        classes=integer(2, CLASSES_LIMIT),
-        order=word("rows", "clusters", "file"),
-        salt=text("([0-9a-f]{64})?", "64 hexadecimal digits or nothing"),
-        seal=_TEXT,
-        copies=word("any", "independent", "repeated"),
-        clusters=or_null(_SHA256),
-        groups=or_null(_SHA256),
-    ),
-    known=record(
-        Known,
-        rows=_ROWS,
-        tables=sequence(
-            record(Table, **_MADE, columns=integer(2, CLASSES_LIMIT), picks=or_null(_ROWS)), 0, 256
-        ),
-        features=or_null(record(Made, **_MADE)),
-        base=or_null(record(Made, **_MADE)),
-    ),
-    message=record(
-        Code, bits=integer(1, BITS_LIMIT), sha256=_SHA256, ledger=sequence(_part, 1, LEDGER_LIMIT)
-    ),
-    claim=record(
-        Claim,
-        loss=_TEXT,
-        on=_TEXT,
-        law=word("binomial", "picked", "sum"),
-        subject=word("g", "f"),
-        assurance=word("replayed", "replayed on declared inputs", "recounted"),
-        delta=_SHARE,
-        limits=sequence(
-            record(Limit, bound=_SHARE, errors=_ROWS, n=_ROWS, of=_TEXT, picks=or_null(_ROWS)), 1, 1024
-        ),
-        bound=_SHARE,
-        vacuous=boolean,
-    ),
-    original=or_null(
-        record(
-            Original,
-            chain=or_null(sequence(_operation, 1, 256)),
-            domain=or_null(sequence(real(-REAL_LIMIT, REAL_LIMIT), 2, 2)),
-            sha256=_SHA256,
-            unlabelled=or_null(
-                record(Unlabelled, disagreements=_ROWS, rows=integer(1, ROWS_LIMIT), sha256=_SHA256)
-            ),
+
+
+@dataclass(frozen=True)
+class Made:
+    """Something that was made elsewhere: by whom, of which data, of how many first rows of this sample."""
+
+    by: Annotated[str, _TEXT]
+    of: Annotated[str, _TEXT]
+    rows: Annotated[int, _ROWS]
+    sha256: Annotated[str, _SHA256]
+
+
+@dataclass(frozen=True)
+class Table(Made):
+    """A declared table of scores. ``picks`` is None unless a rule picked rows."""
+
+    columns: Annotated[int, integer(2, CLASSES_LIMIT)]
+    picks: Annotated[int | None, or_null(_ROWS)]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sample (section 3)."""
+
+    rows: Annotated[int, integer(1, ROWS_LIMIT)]
+    sha256: Annotated[str, _SHA256]
+    input_shape: Annotated[tuple[int, ...], sequence(integer(1, INPUT_LIMIT), 1, 3)]
+    classes: Annotated[int, integer(2, CLASSES_LIMIT)]
+    order: Annotated[str, word("rows", "clusters", "file")]
+    salt: Annotated[str, text("([0-9a-f]{64})?", "64 hexadecimal digits or nothing")]
+    seal: Annotated[str, _TEXT]
+    copies: Annotated[str, word("any", "independent", "repeated")]
+    clusters: Annotated[str | None, or_null(_SHA256)]
+    groups: Annotated[str | None, or_null(_SHA256)]
+
+
+@dataclass(frozen=True)
+class Known:
+    """Everything that was fixed without the counted rows (section 4). ``rows`` is t, before it grows."""
+
+    rows: Annotated[int, _ROWS]
+    tables: Annotated[tuple[Table, ...], sequence(fields_of(Table), 0, 256)]
+    features: Annotated[Made | None, or_null(fields_of(Made))]
+    base: Annotated[Made | None, or_null(fields_of(Made))]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Length, hash and ledger of the message."""
+
+    bits: Annotated[int, integer(1, BITS_LIMIT)]
+    sha256: Annotated[str, _SHA256]
+    ledger: Annotated[tuple[tuple[str, int], ...], sequence(_part, 1, LEDGER_LIMIT)]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One limit that was printed (section 6.5)."""
+
+    bound: Annotated[float, _SHARE]
+    errors: Annotated[int, _ROWS]
+    n: Annotated[int, _ROWS]
+    of: Annotated[str, _TEXT]
+    picks: Annotated[int | None, or_null(_ROWS)]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The claim (section 6)."""
+
+    loss: Annotated[str, _TEXT]
+    on: Annotated[str, _TEXT]
+    law: Annotated[str, word("binomial", "picked", "sum")]
+    subject: Annotated[str, word("g", "f")]
+    assurance: Annotated[str, word("replayed", "replayed on declared inputs", "recounted")]
+    delta: Annotated[float, _SHARE]
+    limits: Annotated[tuple[Limit, ...], sequence(fields_of(Limit), 1, 1024)]
+    bound: Annotated[float, _SHARE]
+    vacuous: Annotated[bool, boolean]
+
+
+@dataclass(frozen=True)
+class Unlabelled:
+    """A second draw of inputs, and on how many of them two networks disagree (section 9.1)."""
+
+    disagreements: Annotated[int, _ROWS]
+    rows: Annotated[int, integer(1, ROWS_LIMIT)]
+    sha256: Annotated[str, _SHA256]
+
+
+@dataclass(frozen=True)
+class Original:
+    """The network that was given (section 9). ``chain`` is None for declared answers."""
+
+    chain: Annotated[tuple[tuple[Any, ...], ...] | None, or_null(sequence(_operation, 1, 256))]
+    domain: Annotated[tuple[float, float] | None, or_null(sequence(real(-REAL_LIMIT, REAL_LIMIT), 2, 2))]
+    sha256: Annotated[str, _SHA256]
+    unlabelled: Annotated[Unlabelled | None, or_null(fields_of(Unlabelled))]
+
+
+@dataclass(frozen=True)
+class Maker:
+    """The program that wrote the file, and the day."""
+
+    codebound: Annotated[str, _TEXT]
+    commit: Annotated[str, text("([0-9a-f]{40})?", "40 hexadecimal digits or nothing")]
+    date: Annotated[str, value("a date YYYY-MM-DD", _is_date)]
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page that the file follows: this one."""
+
+    frozen: Annotated[str, word(FROZEN)]
+    sha256: Annotated[str, word(PAGE_SHA256)]
+
+
+@dataclass(frozen=True)
+class Header:
+    """Everything that the file says about itself. Nothing in here has been believed yet."""
+
+    sample: Annotated[Sample, fields_of(Sample)]
+    known: Annotated[Known, fields_of(Known)]
+    message: Annotated[Code, fields_of(Code)]
+    claim: Annotated[Claim, fields_of(Claim)]
+    original: Annotated[Original | None, or_null(fields_of(Original))]
+    declarations: Annotated[tuple[str, ...], sequence(_TEXT, 1, 64)]
+    made_by: Annotated[Maker, fields_of(Maker)]
+    format: Annotated[Page, fields_of(Page)]
+
+
+_HEADER = fields_of(Header)
+
+
+def read_header(data: bytes) -> Header:
+    """Read a header. Raises :class:`Refused` with the first field that is wrong, or all that do not fit."""
+    header: Header = _HEADER(read_canonical(data, "Header"), "Header: the header")
+    if reasons := [f"Header: {sentence}" for is_so, sentence in _list_rules(header) if not is_so]:
+        raise Refused(*reasons)
+    return header
+
+
+def read_canonical(data: bytes, where: str) -> object:
+    """The JSON value of printable ASCII, if writing it again gives the same bytes."""
+
+    def whole(digits: str) -> int:
+        if len(digits) > DIGITS_LIMIT or abs(int(digits)) > 2**53:
+            raise ValueError("an integer is above 2^53")
+        return int(digits)
+
+    try:
+        if not re.fullmatch(rb"[ -~]+", data):
+            raise ValueError("a character is not printable")
+        written = data.decode("ascii")
+        if _levels(written) > LEVELS_LIMIT:  # before a parser goes down
+            raise ValueError(f"more than {LEVELS_LIMIT} levels")
+        found: object = json.loads(written, parse_int=whole)
+        again = json.dumps(found, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except ValueError as error:
+        raise Refused(f"{where}: not canonical JSON in ASCII ({error}).") from None
+    if again != written:
+        raise Refused(
+            f"{where}: not canonical JSON: written again with sorted keys, none twice, its bytes differ."
         )
-    ),
-    declarations=sequence(_TEXT, 1, 64),
-    made_by=record(
-        dict, codebound=_TEXT, commit=text("([0-9a-f]{40})?", "40 hexadecimal digits or nothing"), date=_DATE
-    ),
-    format=record(dict, frozen=word(FROZEN), sha256=word(PAGE_SHA256)),
-)
+    return found
+
+
+def _levels(text: str) -> int:
+    """The depth of brackets outside of texts. One without an end goes to the end, so all is read once."""
+    depth = deepest = 0
+    for bracket in re.findall(r'"(?:[^"\\]|\\.)*"?|[][{}]', text):
+        depth += (bracket in "[{") - (bracket in "]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _list_rules(header: Header) -> Iterator[tuple[bool, str]]:
