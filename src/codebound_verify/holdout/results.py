@@ -122,7 +122,9 @@ def check_looks(seal: Record, looks: list[Record]) -> None:
         where, is_final = f"Ledger: line {number}", line.get("final") is True
         statement(line, where, **LINE, result=ANY, **more.get(str(line.get("kind")), {}))
         check_fitting(seal, line, where)
-        if (work := work + _work(seal, line)) > WORK_LIMIT:
+        times = {"better": WORK_OF_PAIRS, "abstain": len(line.get("thresholds", ()))}.get(line["kind"], 1)
+        work += times * sum(16 + math.isqrt(size) for size in (seal["n"], *_sizes(seal)))
+        if work > WORK_LIMIT:
             raise Refused(f"{where} makes more work than the {WORK_LIMIT} that a ledger may be.")
         if (key := key_of(line)) in made and not is_final:
             raise Refused(f"{where} makes a statement that was made before.")
@@ -143,12 +145,6 @@ def check_looks(seal: Record, looks: list[Record]) -> None:
 
 def _sizes(seal: Record) -> tuple[int, ...]:
     return () if seal["groups"] is None else tuple(seal["groups"]["sizes"])
-
-
-def _work(seal: Record, line: Record) -> int:
-    """The work that it is to check a line."""
-    times = {"better": WORK_OF_PAIRS, "abstain": len(line.get("thresholds", ()))}.get(line["kind"], 1)
-    return times * sum(16 + math.isqrt(size) for size in (seal["n"], *_sizes(seal)))
 
 
 class Price:
@@ -201,13 +197,13 @@ def _check_results(seal: Record, line: Record, level: mpf, left: tuple[int, ...]
             return
         if type(result) is not dict or result.get("errors") not in left:
             raise Refused(f"{where} answers with no level below the best so far.")
-    check, counts = (
-        (check_look, ("n", "errors")) if kind == "look" else (check_pair, ("n", "a_only", "b_only"))
+    check, told = (
+        (check_look, seal["loss"][0] == "precision") if kind == "look" else (check_pair, line["margin"])
     )
-    told = seal["loss"][0] == "precision" if kind == "look" else line["margin"]
     check(result, seal["n"], level / 2 if sizes else level, told, f"{where}.result")
     for at, (size, each) in enumerate(zip(sizes, line["groups"] or (), strict=True)):
         check(each, size, level / (2 * len(sizes)), told, f"{where}.groups[{at}]")
+    counts = [key for key, each in result.items() if type(each) is int]
     for key in counts if sizes and adds_up(seal) else ():
         if (total := sum(each[key] for each in line["groups"])) != result[key]:
             raise Refused(f"{where} has groups whose {key} adds up to {total}, not to that of all.")

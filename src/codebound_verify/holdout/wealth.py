@@ -12,7 +12,7 @@ from mpmath import mpf
 
 from ..header import integer, or_null, record, sequence, word
 from ..refusal import Refused
-from .rules import CLAIM, LINE, LOSS, NAMES, SHA256, SHARE, TEXT, Record, adds_up, rise
+from .rules import CLAIM, LINE, LOSS, NAMES, NULL, SHA256, SHARE, TEXT, Record, adds_up, rise
 
 EVERY = 100
 FACTORS = (120, 130, 141, 153, 165, 179, 194, 210, 228, 247, 268, 290, 314, 341, 369, 400)  # hundredths
@@ -51,15 +51,13 @@ def check_watch(line: Record, batches: Iterable[Record]) -> tuple[Record, list[O
     if first["loss"][0] == "precision":
         raise Refused("Ledger: a watch is of a loss other than precision.")
     count, errors = 0 if first["groups"] is None else len(first["groups"]["names"]), 0
-    groups = or_null(sequence(_GROUP, max(count, 1), count))
+    groups = sequence(_GROUP, count, count) if count else NULL
     batch = record(dict, **LINE, **_TOLD, kind=word("batch"), labels=integer(1, BATCH_LIMIT), groups=groups)
     tracks = [Outcomes(0, array("q"), None) for _ in range(count + 1)]
     for number, each in enumerate(batches, start=2):
         where = f"Ledger: line {number}"
         found = batch(each, where)
         parts = found["groups"] or ()
-        if len(parts) != count:
-            raise Refused(f"{where} has {len(parts)} groups; there are {count}.")
         for at, part in enumerate((found, *parts)):
             tracks[at] = _follow(tracks[at], part, f"{where}.groups[{at - 1}]" if at else where)
         sums = sum(part["labels"] for part in parts), sum(len(part["errors"]) for part in parts)
