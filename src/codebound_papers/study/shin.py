@@ -181,10 +181,10 @@ def _test(value: PublishedValue | Refused, rows: Sequence[Row]) -> PublishedValu
     """A theorem with its law of the weights tested: what is ruled out in some layer is not met."""
     if isinstance(value, Refused):
         return value
-    light = [row["layer"] for row in rows if row["entries"]["status"] == "no power law"]
-    bound = [row["layer"] for row in rows if row["shuffled"] is not None and row["shuffled"] <= _RARE]
-    said = (("no power law in", light), ("dependent entries in", bound))
-    found = "; ".join(f"{words} {', '.join(layers)}" for words, layers in said if layers)
+    lawless = [row["layer"] for row in rows if row["entries"]["status"] == "no power law"]
+    dependent = [row["layer"] for row in rows if row["shuffled"] is not None and row["shuffled"] <= _RARE]
+    reasons = (("no power law in", lawless), ("dependent entries in", dependent))
+    found = "; ".join(f"{words} {', '.join(layers)}" for words, layers in reasons if layers)
     law = Hypothesis(RANDOM_WEIGHTS, False if found else None, found or "not ruled out")
     conditions = (law if each.statement == RANDOM_WEIGHTS else each for each in value.hypotheses)
     return replace(value, hypotheses=tuple(conditions))

@@ -258,6 +258,8 @@ def test_the_working_range_has_g_and_says_what_the_layers_do(found):
     sides = [math.prod(map(int, row["sketch"].split(" x "))) if row["exact"] else size
              for row, size in zip(rows, sizes, strict=True)]  # fmt: skip
     assert point["numbers"] == pytest.approx(sum(sides) / sum(sizes))
+    without = [each["numbers"] for each in points if each["recovered"] == 0]
+    assert set(without) == {1.0}  # then the weights themselves are kept
     assert [each["d"] for each in points] == sorted(each["d"] for each in points)
 
 

@@ -34,32 +34,22 @@ def test_the_exponent_is_that_of_hill(about, found):
     assert min(abs(hill - row["entries"]["tail_exponent"]) for hill in hills) < 1e-6
 
 
-def test_redrawn_weights_by_hand(about, found):
-    row = found.record()["redrawn"][0]
+@pytest.mark.parametrize("mask", ["absolute", "signed"])
+def test_redrawn_weights_by_hand(about, found, mask):
+    (row,) = [each for each in found.record()["redrawn"] if each["mask"] == mask]
     first, last = (each.detach() for each in about.f.parameters())
     mean, deviation = float(last.double().mean()), float(last.double().std(correction=0))
+    is_kept = (last.abs() if mask == "absolute" else last) > deviation
     features = (torch.from_numpy(about.test_set.x) @ first.T).relu()
     labels, accuracies = torch.from_numpy(about.test_set.y), []
     for trial in range(4):
         noise = torch.randn(last.shape, generator=torch_stream(about.seed, f"trial {trial}"))
-        drawn = torch.where(last.abs() > deviation, last, mean + deviation * noise)
+        drawn = torch.where(is_kept, last, mean + deviation * noise)
         accuracies.append(float(((features @ drawn.T).argmax(dim=1) == labels).double().mean()))
     assert row["accuracies"] == pytest.approx(accuracies)
     assert (row["mean"], row["deviation"]) == pytest.approx((np.mean(accuracies), np.std(accuracies)))
-    assert row["kept"] == pytest.approx(float((last.abs() > deviation).double().mean()))
+    assert row["kept"] == pytest.approx(float(is_kept.double().mean()))
     assert row["original"] == pytest.approx(1.0 - found.errors["f"][1])
-
-
-def test_signed_masks_keep_what_the_text_says(about, by_hand, found):
-    absolute, signed = found.record()["redrawn"]
-    last = by_hand.weights[-1]
-    deviation = last.std()
-    assert signed["kept"] == pytest.approx((last > deviation).mean())
-    assert absolute["kept"] == pytest.approx((np.abs(last) > deviation).mean())
-    for row in (absolute, signed):
-        assert len(row["accuracies"]) == 4
-        accuracies = row["accuracies"]
-        assert (row["mean"], row["deviation"]) == pytest.approx((np.mean(accuracies), np.std(accuracies)))
 
 
 def test_laws_of_entries_as_scipy_fits_them(by_hand, found):
