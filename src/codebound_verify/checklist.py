@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,6 @@ from .refusal import Lacking, Refused
 from .rooms import room
 from .sample import Data, Progress, check_sample, hash_arrays
 from .tables import TableChoice, check_table, read_table, read_table_choice, scores_of_table
-
-if TYPE_CHECKING:
-    from .questions.classes import ClassRow
-    from .questions.refutation import Comparison
 
 Tensors = Mapping[str, Array]
 LONG = 1 << 40  # multiplications, from which on a check takes minutes
@@ -218,39 +214,3 @@ class Checklist:
     def find_changed(self) -> str | None:
         """Name what is no longer as it was hashed, if anything: others may write to a mapped file."""
         return next((what for what, sha, a, c in self.mapped if hash_arrays(*a, is_cells=c) != sha), None)
-
-    def bound_classes(self) -> tuple[ClassRow, ...]:
-        """The errors of g on every class, if somebody asks and nothing is refused."""
-        header = self.container.header
-        if not self.given.by_class or self.reasons or header.claim.law == "sum" or self.scores is None:
-            return ()
-        assert self.data is not None  # else there is a reason
-        assert self.arranged is not None
-        table = room("classes").class_table
-        found: tuple[ClassRow, ...] = table(header, self.data, self.arranged, self.scores, self.picked)
-        return found
-
-    def compare_with_test(self) -> Comparison | None:
-        """Comparison with test data. None without any, or if there is a reason to refuse."""
-        message, scores = self.message, self.scores
-        if self.given.test is None or self.reasons or message is None or scores is None:
-            return None
-        found: Comparison = room("test").compare_with_test(
-            self.container.header,
-            message.question,
-            scores.classes,
-            self._blocks_of,
-            data=self.data,
-            test=self.given.test,
-        )
-        return found
-
-    def _blocks_of(self, data: Data) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
-        """Scores of other data by the classifier that the claim is about."""
-        rows = np.arange(len(data.y))
-        if self.learned is not None:
-            yield from self.learned.on(data).blocks(rows)
-        elif self.evaluator is not None:
-            yield from self.evaluator.blocks(data.x, rows)
-        else:
-            raise Refused("Test data: there is nothing to run on them: scores, or answers, are declared.")

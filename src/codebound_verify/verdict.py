@@ -14,6 +14,7 @@ from .container import Source, load, read_container
 from .development import find_development
 from .header import Limit
 from .refusal import Lacking, Refused
+from .rooms import room
 from .words import describe_limit, list_assumptions, state_claim
 
 if TYPE_CHECKING:
@@ -131,14 +132,15 @@ def _conclude(checklist: Checklist) -> Verdict:
     copies = len(inputs := checklist.arranged.inputs) - int(inputs.max()) - 1
     made = (*header.known.tables, header.known.features, header.known.base)
     developed = find_development(data.x, [each.of for each in made if each is not None])
-    tested = checklist.compare_with_test()
+    given = checklist.given
+    tested = None if given.test is None else room("test").compare_with_test(checklist, message, data)
     assumptions = list_assumptions(
         header, form=message.form, table=checklist.table, copies=copies, developed=developed
     )
-    if checklist.given.learned_weights is not None and checklist.table is not None:
+    if given.learned_weights is not None and checklist.table is not None:
         assumptions += ("The weights beside the file were not looked at: its scores are declared.",)
-    by_class = checklist.bound_classes()
-    if checklist.given.by_class and not by_class:
+    by_class = room("classes").class_table(checklist) if given.by_class else ()
+    if given.by_class and not by_class:
         assumptions += (NO_CLASSES,)
     return replace(
         stated,

@@ -6,16 +6,13 @@ import math
 from dataclasses import dataclass
 
 import mpmath
-import numpy as np
-from numpy.typing import NDArray
 
+from ..checklist import Checklist
 from ..claim import limit_of
-from ..counting import MOST_PARTS, Scores, recount
+from ..counting import MOST_PARTS, recount
 from ..formulas import DIGITS
-from ..header import Header, Limit
+from ..header import Limit
 from ..losses import EACH_CLASS, OF_CLUSTERS, Question
-from ..order import Arranged
-from ..sample import Data
 
 
 @dataclass(frozen=True)
@@ -29,16 +26,19 @@ class ClassRow:
     picks: int = 0
 
 
-def class_table(
-    header: Header, data: Data, arranged: Arranged, scores: Scores, picked: NDArray[np.int64] | None
-) -> tuple[ClassRow, ...]:
-    """The errors on every class. Their limits, at delta over the classes, hold at once (C-17).
+def class_table(checks: Checklist) -> tuple[ClassRow, ...]:
+    """The errors of g on every class, of a file that is accepted.
 
-    There are none of clusters, whose rows are not draws of their own, and none of too many classes.
+    Their limits, at delta over the classes, hold at once (C-17). There are none of clusters, whose rows are
+    not draws of their own, none of f by its disagreements with g, and none of too many classes.
     """
-    if header.claim.on in OF_CLUSTERS or len(scores.classes) > MOST_PARTS:
+    header, data, arranged, scores = checks.container.header, checks.data, checks.arranged, checks.scores
+    if data is None or arranged is None or scores is None:
         return ()
-    tallies = recount(Question(on=EACH_CLASS), header, data, arranged, scores, picked)
+    is_of_rows = header.claim.on not in OF_CLUSTERS and header.claim.law != "sum"
+    if not is_of_rows or len(scores.classes) > MOST_PARTS:
+        return ()
+    tallies = recount(Question(on=EACH_CLASS), header, data, arranged, scores, checks.picked)
     with mpmath.workdps(DIGITS):
         share = mpmath.mpf(header.claim.delta) / len(tallies)
     rows = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import mpmath
@@ -10,10 +10,12 @@ import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
+from ..checklist import Checklist
 from ..counting import judge_block
 from ..formulas import DIGITS, at_least
 from ..header import Header
-from ..losses import OF_CLUSTERS, Array, Question, is_about
+from ..losses import OF_CLUSTERS, Array, is_about
+from ..message import Message
 from ..order import count_shared
 from ..refusal import Refused
 from ..sample import Data, as_labels, as_stored
@@ -40,20 +42,14 @@ class Comparison:
     sentence: str
 
 
-def compare_with_test(
-    header: Header,
-    question: Question,
-    classes: NDArray[np.int64],
-    blocks_of: Callable[[Data], Blocks],
-    *,
-    data: Data,
-    test: tuple[Array, Array],
-) -> Comparison:
+def compare_with_test(checks: Checklist, message: Message, data: Data) -> Comparison:
     """Count errors on test examples as on the sample, and compare them with the printed bound.
 
-    ``blocks_of`` has the scores of other data. Of parts the bound is the largest limit, so it holds for
-    all of their rows together.
+    Of parts the bound is the largest limit, so it holds for all of their rows together.
     """
+    question, scores, test = message.question, checks.scores, checks.given.test
+    assert scores is not None  # else the file is refused
+    assert test is not None  # else nobody asks
     if question.on in OF_CLUSTERS:
         raise Refused("Test data: the claim is about clusters, and test examples are not compared with it.")
     x = as_stored(test[0], is_cells=data.is_cells)
@@ -61,12 +57,24 @@ def compare_with_test(
         raise Refused(f"Test data: inputs have shape {x.shape[1:]}; {data.x.shape[1:]} is expected.")
     tested = Data(x, as_labels(test[1], len(x)), data.is_cells)
     about, right = is_about(question, tested.y), np.zeros(len(x), dtype=bool)
-    for rows, values, room in blocks_of(tested):
-        right[rows], is_possible, _ = judge_block(question, classes, 0.0, tested.y[rows], values, room)
+    for rows, values, room in _blocks(checks, tested):
+        right[rows], is_possible, _ = judge_block(question, scores.classes, 0.0, tested.y[rows], values, room)
         about[rows] &= is_possible
     if not about.any():
         raise Refused(f"Test data: the loss {question.loss} on {question.on} is about none of the examples.")
-    return judge(header, int((about & ~right).sum()), int(about.sum()), count_shared(data.x, x[about]))
+    errors, shared = int((about & ~right).sum()), count_shared(data.x, x[about])
+    return judge(checks.container.header, errors, int(about.sum()), shared)
+
+
+def _blocks(checks: Checklist, data: Data) -> Blocks:
+    """Scores of other data by the classifier that the claim is about."""
+    rows = np.arange(len(data.y))
+    if checks.learned is not None:
+        yield from checks.learned.on(data).blocks(rows)
+    elif checks.evaluator is not None:
+        yield from checks.evaluator.blocks(data.x, rows)
+    else:
+        raise Refused("Test data: there is nothing to run on them: scores, or answers, are declared.")
 
 
 def judge(header: Header, errors: int, n: int, shared: int) -> Comparison:

@@ -37,8 +37,13 @@ def blocks_of(data):
 
 
 def compared(question, x=X[30:], y=Y[30:]):
-    given = {"data": DATA, "test": (x, y)}
-    return compare_with_test(header(loss=question.loss), question, CLASSES, blocks_of, **given)
+    checks = SimpleNamespace(
+        container=SimpleNamespace(header=header(loss=question.loss)),
+        scores=SimpleNamespace(classes=CLASSES),
+        given=SimpleNamespace(test=(x, y)),
+        learned=SimpleNamespace(on=lambda data: SimpleNamespace(blocks=lambda _: blocks_of(data))),
+    )
+    return compare_with_test(checks, SimpleNamespace(question=question), DATA)
 
 
 def test_test_data_are_counted_as_the_sample_is():
