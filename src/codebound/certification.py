@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from codebound.bounds.held_out import holdout
 from codebound.bounds.risk import HoldoutFacts, check_delta
 from codebound.certificate.evaluate import collect_answers, count_differences, count_errors
-from codebound.certificate.offers import assess, bound_classes, issue, prefer_fewer_errors
+from codebound.certificate.offers import assess, bound_classes, count_learned, issue, prefer_fewer_errors
 from codebound.known.provenance import UNKNOWN, origin_of
 from codebound.methods.search import Search, find_method, list_offers, refusal_error
 from codebound.methods.search import run as search_by
@@ -125,7 +125,7 @@ def certify(
 
             if known.base is None and find_method(issued.method).is_own:
                 notes += explain_unused(given, origin, sample, delta=delta, bound=issued.bound)
-        tested = {} if test is None else _test(issued, task, test, f, run.engine)
+        tested = {} if test is None else _test(issued, task, test, f, learner, run.engine)
         effort = {"effort": run.effort} if run.minutes is None else {"minutes": run.minutes}
         return Result(
             certificate=certificate,
@@ -197,9 +197,16 @@ def _issue_best(offers: list[Offer], search: Search) -> tuple[Certificate, Offer
 
 
 def _test(
-    issued: Offer, task: Task, test_set: Sample, original: AbstractOriginal | None, engine: Engine | None
+    issued: Offer,
+    task: Task,
+    test_set: Sample,
+    original: AbstractOriginal | None,
+    learner: Any,
+    engine: Engine | None,
 ) -> dict[str, Any]:
     """Evaluate g, and f beside it, on a test sample; each result is an attribute of ``Result``."""
+    from codebound.methods.scores import learn_whole
+
     outcome, question = issued.outcome, task.question
     about = possible_examples(question.loss, test_set)
     subject: Subject = "f" if task.is_about_f else "g"
@@ -214,7 +221,11 @@ def _test(
     if errors is not None:
         facts = HoldoutFacts(errors=errors, n=about.n, delta=task.delta, classes=classes, subject=subject)
         tested["holdout"] = holdout(facts)
-    if original is None or not question.is_plain or task.is_about_f:
+    if not question.is_plain or task.is_about_f:
+        return tested
+    if (whole := learn_whole(outcome, task, learner)) is not None:
+        tested["errors_of_whole"] = count_learned(whole, test_set)
+    if original is None:
         return tested
     of_f = collect_answers(original.build(), test_set.on("cpu"))
     facts = HoldoutFacts(errors=of_f.errors, n=test_set.n, delta=task.delta, classes=classes, subject="f")

@@ -145,14 +145,3 @@ class Pretrained:
         zeroed = "; its last layer starts at zero" if self.zeroed else ""
         shared = f"; trained on {self.same_data[:60]!r}, data of the same name: none of these rows"
         return self.says + zeroed + (shared if self.same_data else "")
-
-
-def require_unseen_base(origin: Origin, sample: Sample, who: str = "this base") -> None:
-    """Refuses a base that is known to have seen an example of the sample."""
-    require_unseen(
-        origin,
-        sample,
-        who=who,
-        advice="Give a network that was trained on other data, or give a known share, which trains a base "
-        "on a part of the sample.",
-    )

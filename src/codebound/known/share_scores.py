@@ -18,8 +18,6 @@ from codebound.sample.dataset import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from torch import Tensor
-
     from codebound.sample.dataset import Sample
     from codebound.sample.order import Arranged
 
@@ -37,8 +35,8 @@ def scores_of(
     """Scores of every example by what is made of the known share, which are declared.
 
     Args:
-        source: A learner with ``fit``; a function that makes a network, or several, of the known share; or a
-            network that was made of it.
+        source: A learner with ``fit``; a function that makes a network of the known share; or a network of
+            it that was made already.
         arranged: The sample in its order.
         share: Units that are known.
         device: Where networks are run.
@@ -52,15 +50,12 @@ def scores_of(
         made, says = source.network, source.name
     else:
         made, says = make_helper(source, known, device=device, progress=progress), maker_of(source)
-    networks = list(made) if isinstance(made, list | tuple) else [made]
-    if not networks or not all(isinstance(each, nn.Module) for each in networks):
-        raise UsageError(f"a helper is a torch module, or a list of them. Got {type(made).__name__}.")
-    for each in networks:
-        refuse_seen(each, (sample, rest), known)
-        _require_scores(each.eval(), known)
-    network = networks[0] if len(networks) == 1 else Average(networks)
+    if not isinstance(made, nn.Module):
+        raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
+    refuse_seen(made, (sample, rest), known)
+    _require_scores(made.eval(), known)
     return scores_of_network(
-        network, sample, by=says, of="data of your own", rows=share, device=device, progress=progress
+        made, sample, by=says, of="data of your own", rows=share, device=device, progress=progress
     )
 
 
@@ -78,18 +73,6 @@ def scores_of_network(
     stored = Scaled(network, sample.scaling)
     scores = run_on(stored, sample, device=device, progress=progress)
     return ScoreTable(scores, printable(by), of, rows=rows, classifier=stored)
-
-
-class Average(nn.Module):
-    """The mean of the log-probabilities of several classifiers."""
-
-    def __init__(self, networks: list[nn.Module]) -> None:
-        super().__init__()
-        self.networks = nn.ModuleList(networks)
-
-    @torch.no_grad()
-    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        return torch.stack([each(x).double().log_softmax(1) for each in self.networks]).mean(0)
 
 
 @torch.no_grad()

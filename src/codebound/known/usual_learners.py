@@ -67,7 +67,6 @@ class Candidate:
         view: Name of what it reads of the inputs.
         estimator: The learner, not fitted.
         seconds: Estimate of its time for so many rows, columns and classes, on one slow core.
-        most: Rows that it can learn from.
     """
 
     family: str
@@ -75,7 +74,6 @@ class Candidate:
     view: str
     estimator: Any
     seconds: Callable[[int, int, int], float]
-    most: int = 1 << 40
 
     @property
     def name(self) -> str:
@@ -186,8 +184,7 @@ class Comparison:
             except Exception as error:  # of scikit-learn on odd data; another one will do
                 self.skipped[each.name] = f"it failed with {type(error).__name__}: {error}"
         found.sort(key=lambda each: each.errors)  # stable: the first of equals
-        means = _average(_best_of_families(found))
-        return sorted(found + means, key=lambda each: each.errors)
+        return sorted(found + _average(_best_of_families(found)), key=lambda each: each.errors)
 
     def compare_on(self, share: int) -> list[Score]:
         """Scores with those of rows that a larger share adds, by what learned from a half; the best first.
@@ -228,7 +225,7 @@ class Comparison:
         for each in list_candidates(sample, self.views, self.known):
             compared = folds * each.seconds(len(self.rows), width, classes)
             whole = each.seconds(len(self.known), width, classes)
-            if len(self.known) > each.most or compared > longest or whole > last:
+            if compared > longest or whole >= last:
                 self.skipped[each.name] = f"on {len(self.known):,} known rows it would take too long."
             else:
                 yield each
@@ -320,7 +317,7 @@ def list_candidates(sample: Sample, views: dict[str, View], known: NDArray[np.in
         return found
     is_wide = has_many_columns(sample)
     found += [
-        Candidate("support vectors", f"C = {c}, {view}", view, SVC(C=c), _svm_seconds, _MOST_QUADRATIC)
+        Candidate("support vectors", f"C = {c}, {view}", view, SVC(C=c), _svm_seconds)
         for c, view in ((10, "scaled"), (1, "scaled"), (10, "stored"))
         if not is_wide and (view == "scaled" or not sample.is_cells)
     ]
@@ -330,8 +327,7 @@ def list_candidates(sample: Sample, views: dict[str, View], known: NDArray[np.in
             f"{_TREES} extremely random ones",
             "codes",
             ExtraTreesClassifier(_TREES, random_state=0),
-            lambda n, d, c: _TREES * (5e-4 + 1e-8 * n * math.log2(n + 2) * math.sqrt(d) + 1e-8 * n * c),
-            _MOST_TREES,
+            _trees_seconds,
         )
     )
     if is_picture(sample.input_shape):
@@ -420,4 +416,9 @@ def _boosting_seconds(rounds: int, part: float, n: int, d: int, c: int) -> float
 
 
 def _svm_seconds(n: int, d: int, c: int) -> float:
-    return n**2 * (3e-10 * d + 2e-8)
+    return n**2 * (3e-10 * d + 2e-8) if n <= _MOST_QUADRATIC else math.inf
+
+
+def _trees_seconds(n: int, d: int, c: int) -> float:
+    each = 5e-4 + 1e-8 * n * (math.log2(n + 2) * math.sqrt(d) + c)
+    return _TREES * each if n <= _MOST_TREES else math.inf

@@ -228,9 +228,6 @@ class DictionaryFeatures(nn.Module):
         super().__init__()
         self.table, self.pool = table, pool
 
-    def extra_repr(self) -> str:  # noqa: D102
-        return f"{self.table}, {self.pool}"
-
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
         return self.normalise(self.compute(self.planes(x)))
 

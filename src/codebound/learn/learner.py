@@ -261,9 +261,6 @@ class KernelNetwork(nn.Module):
         """Itself, likewise."""
         return self
 
-    def extra_repr(self) -> str:  # noqa: D102
-        return f"{len(self.inputs)} rows, {type(self.rule.features).__name__}"
-
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
         place = self.coefficients.device

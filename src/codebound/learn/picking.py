@@ -363,7 +363,7 @@ class _Run:
 
     def _next(self, margin: Tensor, number: int) -> Tensor:
         """The rows with the smallest scores; some more of them where the next one is too close."""
-        scores = (margin - self.rule.wanted_margin).abs_().masked_fill_(~self.is_open, math.inf)
+        scores = (margin + (self.rule.score_index + 1) / 8.0).abs_().masked_fill_(~self.is_open, math.inf)
         most = min(self.rule.batch + LONGEST + 1, int(self.is_open.sum()))
         found = scores.topk(most, largest=False)
         for count in range(self.rule.batch, most):

@@ -75,11 +75,6 @@ class Rule:
         return 2.0 ** (self.ridge_index - 8)
 
     @property
-    def wanted_margin(self) -> float:
-        """Rows with a margin near this are picked."""
-        return -(self.score_index + 1) / 8.0
-
-    @property
     def is_mirrored(self) -> bool:
         """Return True if a row and its mirror image share a support."""
         return self.copies == MIRRORED

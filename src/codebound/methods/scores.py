@@ -6,13 +6,15 @@ scores, which is declared and counted on the rest.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from codebound import __version__
-from codebound.bits.plain_code import FIRST_TABLE, TableChoice
+from codebound.bits.plain_code import FIRST_TABLE, RULES, TableChoice
 from codebound.certificate.offers import table_outcome
+from codebound.known.learners import learn_scores
 from codebound.known.score_tables import ScoreTable, run_on
 from codebound.known.usual_learners import Comparison, has_many_columns, is_usual, learn_usual
 from codebound.learn.features import RoomError, is_picture
@@ -27,19 +29,21 @@ from codebound.sample.dataset import printable
 from codebound.sample.order import Design, arrange, usual_share
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
+    from torch import nn
 
     from codebound.certificate.file import Certificate
+    from codebound.certificate.offers import Outcome
     from codebound.learn.rule import Rule
     from codebound.methods.search import Search
+    from codebound.request import Task
     from codebound.sample.dataset import Sample
     from codebound.sample.order import Arranged
 
 _MOST_LEARNED = {"quick": 0, "standard": 15_000, "max": 1 << 40}  # by a kernel that nobody asked for
 _WIDEST = 8192  # numbers of a vector of features, as far as memory is reckoned
 _MANY_PICTURES = 20_000  # examples from which on a network learns more than other learners have time for
+_MOST_WHOLE = 4000  # supports of the kernel learner of a whole sample: a second or two
 _PICTURES = 1200  # that features of a kernel are chosen on: a few seconds
 _EXPONENTS = {"quick": (), "standard": range(4, 14, 2), "max": range(16)}
 _BIAS = 12
@@ -71,7 +75,7 @@ def learn_table(search: Search) -> ScoreTable:
     if not search.is_asked and search.effort == "quick" and search.best is not None:
         raise UnsuitedError("learners are compared with more effort than quick.")
     are_many = is_picture(arranged.sample.input_shape) and arranged.units >= _MANY_PICTURES
-    if are_many and (home := _networks().get("pictures")):
+    if are_many and (home := find_extensions()["LEARNERS"].get("pictures")):
         if not search.is_asked and search.effort != "max":
             raise UnsuitedError("of so many pictures a network learns, for minutes: give the effort max.")
         return _train_network(home, arranged, _usual_share(search), search.device, search.progress)
@@ -111,14 +115,25 @@ def fit_again(certificate: Certificate, sample: Sample) -> ScoreTable:
             "in the file, and is no usual learner that could be fitted again. Give it."
         )
     arranged = arrange(sample, Design(facts.order, facts.copies, facts.salt, facts.seal))
-    if declared.by in _networks().values():
+    if declared.by in find_extensions()["LEARNERS"].values():
         return _train_network(declared.by, arranged, declared.rows, "cpu")
     return learn_usual(declared.by, arranged, declared.rows)
 
 
-def _networks() -> Mapping[str, str]:
-    """Training functions of an extension, by the kind of inputs."""
-    return find_extensions()["LEARNERS"]
+def learn_whole(outcome: Outcome, task: Task, learner: Any) -> nn.Module | None:
+    """The learner of an outcome, fitted on the whole sample; None where that is not known, or takes long."""
+    arranged, made = task.arranged, outcome.made
+    with suppress(
+        DataError, ModelError, RoomError, UsageError
+    ):  # a comparison, and no part of the certificate
+        if outcome.form in RULES and made.rule.supports_each * arranged.sample.n <= _MOST_WHOLE:
+            found = carry_out(made.rule, arranged, form=FIRST_TABLE, first=arranged.units - 1)
+            return KernelNetwork.of(found, arranged.sample)
+        if hasattr(learner, "fit"):
+            return learn_scores(learner, arranged, arranged.units).classifier
+        if isinstance(made, ScoreTable) and is_usual(made.by):
+            return learn_usual(made.by, arranged, arranged.units).classifier
+    return None
 
 
 def _train_network(

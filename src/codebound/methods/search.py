@@ -95,11 +95,6 @@ def find_method(name: str) -> Method:
     )
 
 
-def makes_own(name: str) -> bool:
-    """Return True if a method makes its own network. ``auto`` tries some that do."""
-    return name == "auto" or find_method(name).is_own
-
-
 class UnsuitedError(CertificateError):
     """A method can do nothing for this network or this claim; the message says why."""
 

@@ -81,6 +81,7 @@ class Result:
         holdout_f: The same of f, where it is not about f; true only if f has not been trained on that sample.
         origin: What f was trained on, where it is known.
         original_errors: Errors of f on the whole sample; None where f was never trained.
+        errors_of_whole: Test errors of the same learner, fitted on the whole sample, where that is known.
         copies: Test inputs that also occur in the sample, where a test sample was given.
         skipped: Methods that did not suit, with the reason.
         refusals: Better certificates that the second program refused, or that could not be read: a defect.
@@ -111,6 +112,7 @@ class Result:
     seconds: float
     is_out_of_time: bool = False
     holdout: RiskBound | None = None
+    errors_of_whole: int | None = None
     copies: int | None = None
     holdout_f: RiskBound | None = None
     origin: Origin = UNKNOWN

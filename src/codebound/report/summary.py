@@ -107,6 +107,8 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
             f"{count_of(result['test_errors'], 'error', form=',')} on {result['test_n']:,} test examples"
             f"{f', {copies} of which are in the sample too' if copies else ''}{result['holdout_words']}"
         )
+        if (whole := result.get("test_errors_of_whole")) is not None:
+            words += f"; the same learner, fitted on the whole sample, makes {whole:,}"
         rows.append(("test set", *_promise(result.get("holdout"), words)))
     if "test_errors_f" in result:
         errors = count_of(result["test_errors_f"], "error", form=",")
@@ -235,6 +237,8 @@ def describe_test(found: Result) -> dict[str, Any]:
         "refuted_by_test": test.is_refuted,
         "alarm": test.alarm,
     }
+    if found.errors_of_whole is not None:
+        told["test_errors_of_whole"] = found.errors_of_whole
     if found.holdout_f is None:
         return told
     assert isinstance(found.holdout_f.facts, HoldoutFacts)

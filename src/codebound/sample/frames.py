@@ -238,8 +238,8 @@ def _require_allowed(x: NDArray[np.float64], columns: Sequence[Title], how: Read
 
 _REMARKS = (
     (
-        "nearly every row has words of its own in {}: a learner of tables makes next to nothing of a text, "
-        "an encoder reads it (the option encoder); leave out what is the name of a row"
+        "nearly every row has words of its own in {}: declared scores read texts by their words, and an "
+        "encoder by what they mean, a replayed split hardly; leave out what is the name of a row"
     ),
     (
         "numbers and words stand together in {}: a learner takes all of them for words (a number is written "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from codebound.known.provenance import BASE_FILE, UNKNOWN, Origin, Pretrained, require_unseen_base
+from codebound.known.provenance import BASE_FILE, UNKNOWN, Origin, Pretrained, require_unseen
 from codebound.run.errors import FormatError
 from codebound.run.files import read_json
 from codebound.run.tensor_files import ADVICE, read_weights
@@ -97,3 +97,12 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
     for record in (folder / RESULT, folder / CONFIG):  # a run that was killed has no result
         with suppress(FormatError):
             yield read_json(record, advice=ADVICE)
+
+
+def require_unseen_base(origin: Origin, sample: Sample, who: str = "this base") -> None:
+    """Refuse a base that is known to have seen an example of the sample."""
+    advice = (
+        "Give a network that was trained on other data, or give a known share, which trains a base on a part "
+        "of the sample."
+    )
+    require_unseen(origin, sample, who=who, advice=advice)

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from codebound.certificate.evaluate import sure_share
-from codebound.known.provenance import MAX_WORDS, Pretrained, origin_of_parts, require_unseen_base
+from codebound.known.provenance import MAX_WORDS, Pretrained, origin_of_parts
 from codebound.known.share_scores import make_helper, maker_of, refuse_seen
 from codebound.methods.inputs import SCORES, Networks
-from codebound.methods.search import makes_own
+from codebound.methods.search import find_method
 from codebound.run.errors import CertificateError, DataError, ModelError, UsageError
 from codebound.sample.dataset import Made
+from codebound_networks.about_f.base import require_unseen_base
 from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.chains.message import MAX_ELEMENTS
 from codebound_networks.chains.original import Original
@@ -74,12 +75,13 @@ def read_networks(
     """
     if sample.is_cells:
         raise DataError(f"{sample.name} has words or gaps, and networks read numbers: leave out the model.")
-    can_do_without = makes_own(method) if base is None else method in SCORES
+    makes_own = method == "auto" or find_method(method).is_own
+    can_do_without = makes_own if base is None else method in SCORES
     needs_chain = is_about_f or (trains_base and not has_helper) or not can_do_without
     try:
         original = read_original(f, sample, needs_chain=needs_chain)
     except ModelError as reason:
-        needs_f = base is not None or is_about_f or trains_base or not makes_own(method)
+        needs_f = base is not None or is_about_f or trains_base or not makes_own
         if needs_f or not runs_on(f.model, sample.input_shape, sample.classes):
             raise
         return Networks(None, f"{reason}\n  Methods that make a network of their own go on without it.")

@@ -79,7 +79,7 @@ def test_a_learner_that_fails_or_takes_too_long_is_skipped(monkeypatch):
         candidate("good", OneAnswer(0)),
         candidate("bad", OneAnswer(1, fails=True)),
         candidate("slow", OneAnswer(0), seconds=1e3),
-        candidate("small", OneAnswer(0), most=50),
+        candidate("small", OneAnswer(0), seconds=np.inf),
     ]
     monkeypatch.setattr(usual_learners, "list_candidates", lambda *_: tried)
     found = comparison(sample)

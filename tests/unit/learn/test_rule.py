@@ -178,7 +178,7 @@ def test_another_reader_finds_the_same() -> None:
                 rule.rounds,
                 dict(rule.longer),
             )
-            assert (said["score"], found.classes) == (-rule.wanted_margin, classes)
+            assert (said["score"], found.classes) == ((rule.score_index + 1) / 8, classes)
         if said.get("usual"):
             continue
         if isinstance(features, ColumnFeatures):
@@ -239,7 +239,7 @@ def test_what_is_usual_is_that_of_the_page(
 ) -> None:
     rule = usual_rule(shape, known)
     assert (rule.features, rule.copies, rule.weights) == (features, copies, 0)
-    assert (rule.gamma, rule.ridge, rule.wanted_margin) == (0.5, 2.0**-4, -0.5)
+    assert (rule.gamma, rule.ridge) == (0.5, 2.0**-4)
     assert usual_rule(shape, known).features in [each.features for each in families_of(shape, known)]
 
 

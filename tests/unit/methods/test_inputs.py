@@ -15,7 +15,7 @@ from codebound.certification import certify
 from codebound.classifier import load_classifier
 from codebound.known.provenance import UNKNOWN, Origin, Pretrained, remember
 from codebound.known.score_tables import ScoreTable
-from codebound.known.share_scores import Average, make_helper, maker_of, scores_of_network
+from codebound.known.share_scores import make_helper, maker_of, scores_of_network
 from codebound.methods.inputs import (
     Networks,
     explain_unused,
@@ -111,12 +111,6 @@ def test_a_helper_sees_the_known_share_and_nothing_else():
 def test_picks_look_at_inputs_and_at_no_network(known):
     with pytest.raises(UsageError, match="inputs as they are"):
         certify(SAMPLE, network=hidden(), method="picks", known=Known(**known), run=Run(effort="quick"))
-
-
-def test_scores_of_several_classifiers_are_averaged():
-    networks, x = [hidden(seed=seed) for seed in (0, 1)], torch.from_numpy(SAMPLE.x)
-    mean = sum(each(x).log_softmax(1) for each in networks) / 2
-    assert torch.allclose(Average(networks)(x), mean.double(), atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["split", "picks", "scores"])

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.naive_bayes import GaussianNB
 from worlds.outcomes import SAMPLE, outcome, table_of
 from worlds.samples import clouds
 
@@ -165,7 +166,7 @@ def train_nearest_mean(sample, *, device, progress):
 def test_many_pictures_have_the_network_of_an_extension(monkeypatch):
     digits = load_sample("digits").select(range(600), role="train")
     monkeypatch.setattr(scores, "_MANY_PICTURES", 500)
-    monkeypatch.setattr(scores, "_networks", lambda: {"pictures": "a:trainer"})
+    monkeypatch.setattr(scores, "find_extensions", lambda: {"LEARNERS": {"pictures": "a:trainer"}})
     monkeypatch.setattr(scores, "resolve", {"a:trainer": train_nearest_mean}.get)
     search = search_for((), digits, "standard")
     scores.propose_scores(search)
@@ -245,3 +246,21 @@ def test_scores_are_issued_for_two_bits_and_saved_beside_the_sample(tmp_path):
 def test_what_is_no_table_is_refused(made, words):
     with pytest.raises(DataError, match=words):
         made()
+
+
+@pytest.mark.parametrize("method", ["split", "scores"])
+def test_the_same_learner_of_the_whole_sample_stands_beside_the_test(method):
+    sample, test = clouds(300, features=4, apart=2.0), clouds(120, features=4, apart=2.0, seed=7)
+    found = certify(sample, test=test, method=method, run=Run(effort="quick"))
+    errors = found.errors_of_whole
+    assert errors == found.result["test_errors_of_whole"]
+    assert 0 <= errors < 60
+    assert f"makes {errors}" in str(found)
+
+
+def test_your_learner_of_the_whole_sample_stands_beside_the_test():
+    sample, test = clouds(300, features=4, apart=2.0), clouds(120, features=4, apart=2.0, seed=7)
+    learner = GaussianNB()
+    found = certify(sample, learner=learner, test=test, method="scores", run=Run(effort="quick"))
+    whole = GaussianNB().fit(sample.x, sample.y)
+    assert found.errors_of_whole == (whole.predict(test.x) != test.y).sum()

@@ -72,6 +72,12 @@ def test_a_plain_result_has_these_rows_in_this_order():
             "none",
             "examples: NO GUARANTEE",
         ),
+        (
+            {**TESTED, "holdout": 0.125, "test_errors_of_whole": 2},
+            "test set",
+            "12.50 %",
+            "the same learner, fitted on the whole sample, makes 2",
+        ),
         ({"loss": "class:1"}, "certified error", "8.32 %", "loss class:1, at most, on new data"),
         ({"on": "answered:0.5"}, "certified error", "8.32 %", "on new data (answered:0.5)"),
         (
