@@ -1,6 +1,7 @@
 """codebound: certified generalisation from compression.
 
-The public names below are resolved on first use, so that ``import codebound`` stays fast and silent.
+``certification.py`` tells how a sample becomes a certificate, ``request.py`` what somebody asks for. The
+public names below are resolved on first use, so that ``import codebound`` stays fast and silent.
 """
 
 from typing import TYPE_CHECKING, Any
