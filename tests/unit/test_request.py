@@ -71,7 +71,7 @@ def test_copies_of_fresh_inputs_are_counted_like_those_of_the_sample(copies, cou
     task = task_about(2.5, unlabelled=fresh, design=Design(copies=copies))
     search = Search(task, "quick")
     search.propose(Message(task.options, CHAIN, CODES))
-    disagreement = search.best.tallies[1]
+    disagreement = search.best.limits[1]
     assert (disagreement.errors, disagreement.n) == counted
 
 
@@ -148,4 +148,4 @@ def test_the_bits_decide_what_is_counted(monkeypatch):
     zeros = CHAIN.build({"0.weight": torch.zeros(3, 4), "0.bias": torch.zeros(3)})
     garbled = type("Garbled", (), {"parts": message.parts, "build": lambda self, base: zeros})()
     monkeypatch.setattr(offers, "form_of", lambda name: lambda bits, **known: garbled)
-    assert assess(offers.network_outcome(message, task), task).tallies[0].errors == SAMPLE.n
+    assert assess(offers.network_outcome(message, task), task).limits[0].errors == SAMPLE.n

@@ -241,19 +241,18 @@ class Offer:
     bits: Bits  # the whole message, with the loss in front
     ledger: Ledger
     question: Question
-    tallies: tuple[Tally, ...]  # behind each limit
     terms: Terms
     delta: float
-    limits: tuple[float, ...]  # values of the terms
+    limits: tuple[Limit, ...]  # values of the terms, with their counts
     bound: float
     is_vacuous: bool  # guessing does as well
     guessing: float | None  # error of the commonest label among the counted rows, where every error counts
     method: str = ""
 
     @property
-    def tally(self) -> Tally:
-        """The first of its counts."""
-        return self.tallies[0]
+    def tally(self) -> Limit:
+        """The first of its limits, with its counts."""
+        return self.limits[0]
 
     @property
     def value(self) -> float:
@@ -323,10 +322,9 @@ def assess(outcome: Outcome, task: Task, *, method: str = "", question: Question
         bits=bits,
         ledger=(*noted, *ledger),
         question=question,
-        tallies=tallies,
         terms=terms,
         delta=task.delta,
-        limits=limits,
+        limits=tuple(Limit(bound=each, **asdict(of)) for each, of in zip(limits, tallies, strict=True)),
         bound=bound,
         is_vacuous=max(limits) >= 1.0 if is_of_parts else Fraction(bound) >= rate,
         guessing=guessing,
@@ -362,12 +360,11 @@ class ClassBound:
 def bound_classes(offer: Offer, task: Task) -> tuple[ClassBound, ...]:
     """Errors on every class of the counted examples, with limits that hold at once (C-17)."""
     found = assess(offer.outcome, task, question=Question(on=EACH_CLASS))
-    limits = terms_of(found.terms.each[0].law, EACH_CLASS, found.tallies, bits=offer.bits.length)
+    terms = terms_of(found.terms.each[0].law, EACH_CLASS, found.limits, bits=offer.bits.length)
+    limits = zip(found.outcome.classes.tolist(), found.limits, terms.limits(task.delta), strict=True)
     return tuple(
-        ClassBound(label, tally.errors, tally.n, limit if tally.n else None, tally.picks or 0)
-        for label, tally, limit in zip(
-            offer.outcome.classes.tolist(), found.tallies, limits.limits(task.delta), strict=True
-        )
+        ClassBound(label, on.errors, on.n, limit if on.n else None, on.picks or 0)
+        for label, on, limit in limits
     )
 
 
@@ -435,10 +432,7 @@ def draft(offer: Offer, task: Task) -> Certificate:
         subject="f" if task.is_about_f else "g",
         assurance=assurance,
         delta=offer.delta,
-        limits=tuple(
-            Limit(bound=value, **asdict(tally))
-            for tally, value in zip(offer.tallies, offer.limits, strict=True)
-        ),
+        limits=offer.limits,
         bound=offer.bound,
         vacuous=offer.is_vacuous,
     )
@@ -479,7 +473,7 @@ def _describe_original(offer: Offer, task: Task) -> OriginalFacts:
     fresh, unlabelled, domain = task.unlabelled, None, task.input_range
     if fresh is not None:
         unlabelled = Unlabelled(
-            disagreements=offer.tallies[1].errors, rows=fresh.n, sha256=fresh.inputs_sha256
+            disagreements=offer.limits[1].errors, rows=fresh.n, sha256=fresh.inputs_sha256
         )
     return OriginalFacts(
         chain=task.chain.describe(),

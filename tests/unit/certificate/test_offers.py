@@ -72,7 +72,7 @@ def check(form, design, question):
     table, room = scores_of(found, task)
     own = counts.recount(sample, message, table, picks, room)
     stated = [(each["of"], each["errors"], each["n"], each["picks"]) for each in own]
-    assert [(each.of, each.errors, each.n, each.picks or 0) for each in assessed.tallies] == stated
+    assert [(each.of, each.errors, each.n, each.picks or 0) for each in assessed.limits] == stated
     counts.check_limits(file, message, own)
     assert counts.is_vacuous(file, message, COPIED.y[sample.split(message.rows)[1]]) is assessed.is_vacuous
     return assessed
@@ -102,7 +102,7 @@ def test_every_order_is_counted_as_the_page_says(design):
 
 @pytest.mark.parametrize("on", ["all", "each class"])
 def test_picks_are_counted_among_the_rows_that_a_limit_is_about(on):
-    assert sum(tally.picks for tally in check(PICKS, Design(), ("wrong", on)).tallies) == 6
+    assert sum(tally.picks for tally in check(PICKS, Design(), ("wrong", on)).limits) == 6
 
 
 def test_picks_are_asked_nothing_that_the_law_does_not_cover():
@@ -147,7 +147,7 @@ def test_classes_beside_a_claim_are_what_a_claim_on_them_would_say():
     found = outcome(PICKS, task)
     rows = bound_classes(assess(found, task), task)
     alone = assess(found, replace(task, question=parse_question("wrong", EACH_CLASS)))
-    for row, tally, term in zip(rows, alone.tallies, alone.terms.each, strict=True):
+    for row, tally, term in zip(rows, alone.limits, alone.terms.each, strict=True):
         assert (row.errors, row.n, row.picks) == (tally.errors, tally.n, tally.picks)
         assert row.bound == replace(term, bits=24).limit(0.05)
 
@@ -166,12 +166,12 @@ def test_the_second_program_accepts_every_form(form):
 def test_a_lie_is_never_issued(lie):
     task = task_of()
     found = assess(outcome(FIRST_TABLE, task), task)
-    tally = found.tallies[0]
+    tally = found.limits[0]
     if lie == "a bit less":
         found = replace(found, ledger=(("form", 1),))
     else:
         change = {"errors": tally.errors - 1} if lie == "an error less" else {"n": tally.n + 1}
-        found = replace(found, tallies=(replace(tally, **change),))
+        found = replace(found, limits=(replace(tally, **change),))
     with pytest.raises(RefusedError, match="not issued") as refused:
         issue(found, task)
     assert refused.value.reasons

@@ -37,7 +37,7 @@ def test_a_quick_search_trains_nothing_and_assesses_the_finalists_alone(monkeypa
 def test_a_claim_about_f_by_disagreements_adds_their_limit():
     search = search_for("quick", unlabelled=images(60, 1, "unlabelled"))
     propose_pruned(search)
-    assert [tally.of for tally in search.best.tallies] == ["risk", "disagreement"]
+    assert [tally.of for tally in search.best.limits] == ["risk", "disagreement"]
     assert search.best.terms.joined == "sum"
 
 
