@@ -44,6 +44,11 @@ def main() -> None:
         run=cb.Run(effort="quick"),
     )
     print(found)
+    arrays = found.task.f.arrays
+    verdict = cb.verify(
+        found.certificate, sample, base=found.base, unlabelled=unlabelled, original=arrays
+    ).verdict
+    print(verdict)
 
 
 if __name__ == "__main__":
