@@ -18,6 +18,8 @@ from codebound.bounds.risk import check_delta
 from codebound.holdout.answers import label_of, parse_csv, read_table, split_spec
 from codebound.holdout.ledger import (
     Ledger,
+    checked,
+    is_own,
     read_ledger,
     read_lines,
     require_latest,
@@ -187,7 +189,7 @@ class Watch:
         """Go on with a watch."""
         ledger = read_lines(Path(path))
         require_latest(ledger)
-        return cls(Path(path), ledger)
+        return cls(Path(path), ledger if is_own(ledger) else checked(ledger))
 
     def require(self, terms: WatchTerms) -> None:
         """Refuse terms other than those of the first line; what is left at its default asks for nothing."""

@@ -171,8 +171,8 @@ def read_lines(path: Path) -> Ledger:
         ) from error
     if not content.endswith(b"\n"):
         raise FormatError(
-            f"{path} was cut in the middle of line {len(content.splitlines())}: it does not end with a line "
-            "feed. Every line before is whole; get the file again from where it was copied."
+            f"{path} is empty or was cut in the middle of line {len(content.splitlines())}: it does not end "
+            "with a line feed. Every line before is whole; get the file again from where it was copied."
         )
     lines, previous = [], _FIRST
     for number, line in enumerate(content[:-1].split(b"\n"), start=1):
@@ -263,6 +263,12 @@ def require_latest(ledger: Ledger) -> None:
             f"{known['lines']}, and the last of them is not in this file. It is an older copy, or was "
             f"shortened; go on with the whole one. (This machine remembers it in {memory}.)"
         )
+
+
+def is_own(ledger: Ledger) -> bool:
+    """Return True if the last line was written on this machine."""
+    memory = _memory(ledger.origin)
+    return memory.exists() and bool(_known(memory)["head"] == ledger.head)
 
 
 def _known(memory: Path) -> dict[str, Any]:

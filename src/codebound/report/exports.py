@@ -197,8 +197,9 @@ def _ledger_metrics(ledger: Ledger) -> Iterator[Metric]:
     for line in sorted(looks, key=lambda each: float(each["result"]["bound"])):
         column = line["column"]["name"] + about
         yield Metric(name=name, part=column, **line["result"])
-        names = seal["groups"]["names"] if seal["groups"] else ()
-        for group, result in zip(names, line["groups"] or (), strict=True):
+        for group, result in zip(
+            (seal["groups"] or {"names": ()})["names"], line["groups"] or (), strict=True
+        ):
             yield Metric(name=name, part=f"{column}, {seal['groups']['column']} = {group}", **result)
 
 

@@ -89,7 +89,6 @@ def _ledger(seal: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict
     rows = [_look_row(seal, line) for line in known]
     cells = [(row["name"], row["value"], row["words"]) for row in rows]
     answers = [_answer(seal, line) for line in (*([best] if best else []), *pairs, *choices)]
-    many = len(known) > 1 and best is not None
     return {
         "title": ", ".join(words for words, found in kinds.items() if found) or "sealed, and not looked at",
         "subtitle": f"{seal['rows']:,} rows, sealed on {seal['date'][:10]}; "
@@ -98,7 +97,7 @@ def _ledger(seal: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict
         "answers": answers,
         "how_sure": _confidence(seal["delta"]),
         "looks_title": "How often they differ" if is_faithful else "How often each errs",
-        "best": best["column"]["name"] if many and best else "",
+        "best": rows[0]["name"] if len(rows) > 1 else "",
         "looks": rows,
         "silent": [line["column"]["name"] for line in looks if not line["result"]],
         "shown": _SHOWN,
@@ -244,8 +243,7 @@ def _seal_rows(seal: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("planned", str(len(seal["planned"])), "statements fixed before the first outcome was seen"),
     ]
     if seal["inputs"] is not None:
-        copies = "rows whose input occurs in an earlier row"
-        rows.append(("copies", f"{seal['inputs']['copies']:,}", copies))
+        rows.append(("copies", f"{seal['inputs']['copies']:,}", "rows whose input occurs in an earlier row"))
     if seal["clusters"] is not None:
         rows.append(("clusters", f"{seal['clusters']['units']:,}", f"values of {seal['clusters']['column']}"))
     return rows

@@ -6,13 +6,14 @@ import shutil
 
 import numpy as np
 import pytest
+from ledger_writer import forged
 
 from codebound.bounds.monitoring import Mixture
 from codebound.holdout import alarms
 from codebound.holdout.alarms import Watch, WatchTerms, outcomes_of, read_chunks, read_stream
 from codebound.holdout.answers import as_table
 from codebound.holdout.ledger import read_ledger
-from codebound.run.errors import DataError, UsageError
+from codebound.run.errors import DataError, FormatError, UsageError
 from codebound_verify.holdout.ledger import verify_ledger
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -128,6 +129,30 @@ def test_an_older_copy_is_refused(live, tmp_path):
     Watch.load(live).update([1])
     shutil.copy(tmp_path / "copy", live)
     with pytest.raises(UsageError, match="lacks a line"):
+        Watch.load(live)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "says"),
+    [
+        (1, {"errors": [5]}, "no rising places"),
+        (1, {"labels": None}, "labels must be"),
+        (1, {"alarm": 2}, "the wealth is too small"),
+        (0, {"loss": 1}, "loss must be"),
+        (0, {"bound": "x"}, "bound must be"),
+        (0, {"kind": "other"}, "is of kind 'other'"),
+    ],
+)
+def test_a_file_that_no_program_wrote_is_refused(live, own_cache, kind, change, says):
+    watch = Watch.start(live, WatchTerms(bound=0.05))
+    watch.update([0, 0, 1])
+    lines = [line | (change if at == kind else {}) for at, line in enumerate(watch.ledger.lines)]
+    lines[0]["stream"] = "of another machine"
+    live.write_bytes(forged(lines))
+    with pytest.raises(FormatError, match=says):
+        Watch.load(live)
+    live.write_bytes(b"")
+    with pytest.raises(FormatError, match="is empty"):
         Watch.load(live)
 
 
