@@ -53,7 +53,7 @@ class AnswerTable:
         if "" in cells:
             raise DataError(
                 f"{self.name}: row {cells.index('') + 1} has no value (empty or NaN) in column {column!r}, "
-                "which needs one in every row. Fill it in, or leave the row out before the seal."
+                "which needs one in every row. Fill it in, or leave the row out."
             )
         return cells
 
