@@ -125,6 +125,7 @@ def test_the_mathematics_loads_no_torch():
     assert result.stdout == "False\n"
 
 
+@pytest.mark.thorough
 def test_measuring_a_perceptron_loads_no_compiler():
     """PyTorch imports its own, and sympy, for torch.func and its optimisers: a second before any result."""
     code = (

@@ -111,7 +111,7 @@ def trained():
     return mlp(16, 8, 3, flat=True)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("answer", "network", "most"),
     [

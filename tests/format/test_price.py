@@ -1,5 +1,6 @@
 """Price of choices: offers of any call are one code, and the best of all offers is rarely a false claim."""
 
+from bisect import bisect_left
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise, product
@@ -129,8 +130,8 @@ ROWS, DELTA = 50, 0.5
 
 @cache
 def most(n: int, price: int) -> int:
-    """Give the most errors of n at which a claim is below a half."""
-    return max(k for k in range(-1, n) if k < 0 or limit_of(k, n, DELTA / 2**price) < 0.5)
+    """Give the most errors of n at which a claim is below a half; limits rise with errors."""
+    return bisect_left(range(n), 0.5, key=lambda k: limit_of(k, n, DELTA / 2**price)) - 1
 
 
 def table_offers(classes=2, count=8) -> list[tuple[int, str, float, tuple[int, ...]]]:

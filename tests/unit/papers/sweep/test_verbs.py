@@ -55,6 +55,7 @@ def test_what_a_plan_leaves_out_is_as_the_command_has_it():
     assert found == {name: declared[name] for name in found} | {"data": "digits", "delta": 0.01}
 
 
+@pytest.mark.thorough
 def test_a_worker_needs_no_command_line(tmp_path):
     """All that it is sent is plain, and the function that it calls is of the library."""
     code = (
