@@ -33,13 +33,13 @@ BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of it
     "codebound": (23_756, 115),
     "codebound_networks": (10_766, 70),
     "codebound_papers": (23_834, 127),
-    "codebound_verify": (9_302, 64),
+    "codebound_verify": (9_266, 64),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not
     "codebound": 16_312,
     "codebound_networks": 7_507,
     "codebound_papers": 16_790,
-    "codebound_verify": 6_592,
+    "codebound_verify": 6_563,
 }
 LONGEST_WALKS = {  # functions and files of the product, of the second program; modules loaded by package
     "default": (

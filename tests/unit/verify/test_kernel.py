@@ -23,7 +23,7 @@ ROOT = Path(codebound_verify.__file__).parent
 PACKAGES = sorted(path.parent for path in ROOT.rglob("*/__init__.py") if path.parent != ROOT)
 ROOMS = [".".join(folder.relative_to(ROOT).parts) for folder in PACKAGES]
 TOGETHER = {"__init__", "__main__"}
-MOST_LINES = 3_114
+MOST_LINES = 3_076
 """Of the kernel: what can be read in one sitting. It was 7,600 once, 5,680 with networks."""
 
 
