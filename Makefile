@@ -67,6 +67,7 @@ freeze: $(READY)        ## freezes the pages of the formats, once: their hashes 
 
 bench: $(READY)         ## timings beside the peers, which it installs, into benchmarks/README.md; never asserted
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps confidenceinterval==1.0.5  # pins setuptools
 	$(BIN)/python benchmarks/run.py
 
 networks: $(READY)      ## networks of timm, transformers and Lightning, which it installs, through every verb

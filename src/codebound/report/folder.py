@@ -281,8 +281,7 @@ class Result:
         network = self.offer.outcome.classifier
         words = strip_folders(dict(self.settings if settings is None else settings))
         is_given = not self.is_new and words["model"] not in (None, "none")
-        subject = words["model"] if is_given else f"a new classifier made by {self.offer.method}"
-        title = f"Certificate for {subject} on {words['data']}"
+        title = f"Certificate of {words['model'] if is_given else 'a new classifier'} for {words['data']}"
         path = folder / CERTIFICATE
         with finish_block(), write_whole(folder) as place:
             asked = _verifier_options(self, place, folder, data)

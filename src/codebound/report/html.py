@@ -84,9 +84,13 @@ def certificate_page(
     if "certified" in terms and delta <= 0.5:  # the page solves the lower tail alone
         plain = {name: [asdict(term) for term in parts.each] for name, parts in terms.items()}
         slider = {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": plain}
-    steps = costs(certificate)
-    most = max((value for _, value in steps), default=1.0)
-    parts = [(name, f"{100 * value:.2f} %", round(100 * value / most, 1)) for name, value in steps]
+    is_about_f = result["original_errors"] is not None
+    used = {"f": is_about_f, "picked": certificate.has_picks, "test error": "test_n" in result}
+    used["test-set limit"] = "holdout" in result or "holdout_f" in result
+    parts = [
+        (name, f"{100 * value:.2f} %", round(100 * value / certificate.claim.bound, 1))
+        for name, value in costs(certificate)
+    ]
     return render(
         "certificate.html.j2",
         {
@@ -113,7 +117,7 @@ def certificate_page(
             ],
             "classes": list(zip(class_rows(result), result.get("by_class", ()), strict=True)),
             "shown": shown,
-            "costs": parts and [*parts, ("together", percent(certificate.claim.bound), 0.0)],
+            "costs": parts,
             "code_bits": f"{certificate.message.bits:,}",
             "ledger": [(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in ledger],
             "snippet": snippet(result),
@@ -127,6 +131,7 @@ def certificate_page(
             "declarations": [(line, describe_failure(line)) for line in certificate.declarations],
             "learned": certificate.is_learned,
             "terms": TERMS,
+            "unused": [word for word, is_used in used.items() if not is_used],
             "next_id": partial(next, count(1)),
         },
     )
@@ -164,7 +169,7 @@ def costs(certificate: Certificate) -> list[tuple[str, float]]:
     if not term.n:
         return []
     plain = replace(term, law="binomial", count=limit.errors, bits=0.0)
-    steps = [("what is still wrong", limit.errors / term.n), ("chance", plain.limit(claim.delta))]
+    steps = [("counted errors", limit.errors / term.n), ("margin for chance", plain.limit(claim.delta))]
     if limit.picks:
         steps.append((f"{limit.picks:,} picked examples", replace(term, bits=0.0).limit(claim.delta)))
     bits = certificate.message.bits
@@ -194,8 +199,8 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     of_it = "of the network that was given" if result["subject"] == "f" else "of this classifier"
     for key, whose in (("holdout", of_it), ("holdout_f", "of the network that was given")):
         if key in result:
-            words = f"at most, {whose}, by the test set{result[f'{key}_words']}"
-            rows.append((key, "test set", result[key], words))
+            words = f"at most, {whose}{result[f'{key}_words']}"
+            rows.append((key, "test-set limit", result[key], words))
     for each in result["counts"]:
         if each["key"] == "errors" and each["of"]:
             counted = f"{each['count']:,} of {each['of']:,}: {each['name']}"
@@ -221,7 +226,7 @@ def offer_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
             "bound": percent(each["bound"]),
             "method": each["name"] + (" (issued)" if each["is_issued"] else ""),
             "verifier": each["assurance"] or "none: a comparison",
-            "what was counted and paid": re.sub(r"\(.*\)", "", each["price"]),
+            "what was counted and paid": re.sub(r", Rule\(.*\)", "", each["price"]),
         }
         for each in result.get("offers", ())
     ]

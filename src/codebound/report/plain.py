@@ -44,9 +44,9 @@ TERMS = {
         "The share of the test examples that the classifier gets wrong: a measurement, without a margin"
         " for chance."
     ),
-    "test set": (
-        "Labelled examples that were used for nothing else. Their errors, with a margin for chance, are a "
-        "promise of their own: a hold-out bound."
+    "test-set limit": (
+        "The test set has labelled examples that were used for nothing else. Their errors, with a margin for "
+        "chance, are a promise of their own: a hold-out bound."
     ),
     "guessing": (
         "The error of always giving the commonest label of the sample. A bound as large as this says nothing."

@@ -1,6 +1,6 @@
 {
   const byId = (id) => document.getElementById(id), slider = byId("delta");
-  const written = [...document.querySelectorAll(".scale li, [data-bound]")].map((element) => {
+  const written = [...document.querySelectorAll(".scale li:not(.axis), [data-bound]")].map((element) => {
     const name = element.dataset.bound || element.className;
     const value = element.dataset.bound ? element : element.querySelector(".value");
     return { terms: page.terms[name], value, fill: element.querySelector(".fill"), text: value.textContent };

@@ -87,7 +87,7 @@ def describe_yours(result: Mapping[str, Any]) -> tuple[str, str] | None:
     if not result["g_is_new"] or result["original_errors"] is None:
         return None
     found = {name: (value, words) for name, value, words in holdout_rows(result) if value != "none"}
-    for name in ("test set, your network", "your network, through g"):
+    for name in ("test set, your network", "your network, compared"):
         if name in found:
             value, words = found[name]
             return value, f"{words}. What follows is an offer: a new classifier"
@@ -116,11 +116,11 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
         rows.append(("test set, your network", *_promise(result.get("holdout_f"), words)))
     if "through_f" in result:
         words = (
-            f"at most, with probability {confidence(2 * result['delta'])}: your network (f) and this one (g) "
+            f"at most, with probability {confidence(2 * result['delta'])}: your network and this one "
             f"differ on {result['disagreements_f']:,} test examples, whose labels are not needed"
             f"{result['holdout_f_words']}"
         )
-        rows.append(("your network, through g", percent(result["through_f"]), words))
+        rows.append(("your network, compared", percent(result["through_f"]), words))
     return rows
 
 
@@ -226,7 +226,9 @@ def describe_test(found: Result) -> dict[str, Any]:
     if _has_copies(found, test):
         is_fresh, words = False, ": NO GUARANTEE, these are no fresh examples"
     elif _is_made_of_f(found):
-        is_fresh, words = _doubt(found, test, "it" if found.certificate.claim.subject == "f" else "f")
+        is_fresh, words = _doubt(
+            found, test, "it" if found.certificate.claim.subject == "f" else "your network"
+        )
     told: dict[str, Any] = {"holdout": found.holdout.value} if is_fresh else {}
     told |= {
         "holdout_words": words,
@@ -271,7 +273,7 @@ def _doubt(found: Result, test: Confrontation, who: str) -> tuple[bool, str]:
     if _has_copies(found, test):
         return False, ": NO GUARANTEE, they occur in the sample"
     if origin.data_sha256 not in ("", found.sample.sha256):
-        why = "f was trained on other data than the sample, and they may be among these"
+        why = "your network was trained on other data than the sample, and they may be among these"
         return False, f": NO GUARANTEE, {why}"
     if origin.is_whole:
         return True, ""

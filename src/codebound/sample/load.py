@@ -197,7 +197,7 @@ def _collect(given: object, how: Reading, name: str = "", source: str = "") -> S
                 "give one for each."
             )
         table.append((Title(_LABELS), labels))
-        return sample_of(table, _LABELS, how, name="a pair with a frame", source=source)
+        return sample_of(table, _LABELS, how, name="a data frame", source=source)
     x = x[None] if isinstance(x, np.ndarray) and not x.ndim else x
     is_text = isinstance(x, list | tuple | np.ndarray) and len(x) > 0 and isinstance(x[0], str)
     texts = _texts(x, name=name) if how.texts else ()

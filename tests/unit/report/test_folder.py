@@ -66,7 +66,7 @@ def test_settings_and_result_say_what_was_asked_and_found(tmp_path):
     assert saved.result["test_errors"] == found.confrontation.test.errors
     assert saved.sentence == found.certificate.sentence
     page = (tmp_path / "one" / "report.html").read_text()
-    assert "on rows" in page
+    assert "for rows" in page
     assert f"{found.confrontation.test.errors} errors on 60 test examples" in page
     weights = load_file(tmp_path / "one" / "g.safetensors")
     for name, tensor in found.network.state_dict().items():

@@ -100,9 +100,9 @@ def test_a_plain_result_has_these_rows_in_this_order():
         ),
         (
             {"through_f": 0.375, "disagreements_f": 5, "holdout_f_words": ""},
-            "your network, through g",
+            "your network, compared",
             "37.50 %",
-            "probability 90 %: your network (f) and this one (g) differ on 5",
+            "probability 90 %: your network and this one differ on 5",
         ),
         ({"declared": {"base": "x, made of other data"}}, "DECLARED", "base", "without it the bound is void"),
     ],
@@ -126,7 +126,7 @@ def test_what_else_is_so_has_a_row(changes, name, value, words):
         (
             {**TESTED, "disagreements_f": 5, "through_f": 0.25, "holdout_f_words": ""},
             "25.00 %",
-            "probability 90 %: your network (f) and this one (g) differ on 5",
+            "probability 90 %: your network and this one differ on 5",
         ),
         ({**TESTED, "test_errors_f": 4, "holdout_f_words": ": NO GUARANTEE"}, "not proven", "fresh inputs"),
     ],
@@ -183,13 +183,17 @@ def made_elsewhere():
 
 CASES = {
     "on the sample": (lambda: trained(SAMPLE), True, ""),
-    "nobody knows": (made_elsewhere, True, ", IF f was neither trained nor selected on them"),
+    "nobody knows": (made_elsewhere, True, ", IF your network was neither trained nor selected on them"),
     "first elsewhere": (
         lambda: fit(made_elsewhere(), SAMPLE, SHORT).model,
         True,
-        ", IF f had seen none of them before",
+        ", IF your network had seen none of them before",
     ),
-    "on other data": (lambda: trained(OTHER, SAMPLE), False, ": NO GUARANTEE, f was trained on other data"),
+    "on other data": (
+        lambda: trained(OTHER, SAMPLE),
+        False,
+        ": NO GUARANTEE, your network was trained on other data",
+    ),
 }
 
 
