@@ -193,7 +193,7 @@ def counted_bits(program: dict[str, Any]) -> int:
 
 
 COLUMNS = (
-    *("data", "g", "assurance", "bits", "training error", "certified error", f"+{MORE_BITS} bits"),
+    *("data", "g", "assurance", "bits", "counted error", "certified error", f"+{MORE_BITS} bits"),
     *("design paid as a program", "test error", "hold-out bound", "to verify", "record"),
 )
 
@@ -273,7 +273,7 @@ def present(key: str) -> list[str]:
 
 
 def scatter() -> str:
-    """Bits against training error, with lines of equal bound."""
+    """Bits against counted error, with lines of equal bound."""
     plots = []
     for key, data in DATA.items():
         found_all = [(numbers(name), RESULTS[name]) for name in present(key)]
@@ -298,7 +298,7 @@ def scatter() -> str:
                     Series(label, [p.bits for p in points], [p.train for p in points], style="points")
                 )
         plots.append(
-            Plot(f"{data}: lines of equal bound", "bits of the message", "training error of g", series)
+            Plot(f"{data}: lines of equal bound", "bits of the message", "counted error of g", series)
         )
     return standalone(plots_figure(plots, columns=2))
 

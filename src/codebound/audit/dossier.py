@@ -67,7 +67,7 @@ PROFILES: dict[str, dict[str, str]] = {
 
 
 def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None = None) -> Mapping[str, Any]:
-    """Write the page of a folder after its certificate was checked again, and return the verdict.
+    """Check a certificate again, write its page, and return the verdict.
 
     The folder may be a stranger's: no code that it names is run.
     """

@@ -1,4 +1,4 @@
-"""Comparison of declared scores with those of code that is run again on purpose."""
+"""Comparison of declared scores with those of code run again."""
 
 from __future__ import annotations
 

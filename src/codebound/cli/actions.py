@@ -49,7 +49,7 @@ def certify_from_options(
     engine: Engine | None = None,
     listener: Listener = NOBODY,
 ) -> Saved:
-    """Certifies a classifier and saves all that belongs to its certificate in a new folder."""
+    """Certify a classifier, and save everything in a new folder."""
     _check(options, out)
     encoder = None
     if options["encoder"] is not None:
@@ -254,7 +254,7 @@ _OF_THE_RUN = frozenset(
 
 
 def record_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that decide a result, as JSON values, from all that a command was called with.
+    """Return the options that decide a result, as JSON values.
 
     Example:
         >>> record_options({"model": "mlp", "weights": Path("a/b"), "quiet": True})

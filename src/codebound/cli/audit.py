@@ -119,7 +119,7 @@ def rescore(
     data_folder: opt.DataFolder = None,
     output: opt.Output = Format.table,
 ) -> None:
-    """Run the code behind declared scores again, at your own risk, and count the rows that differ.
+    """Run the code behind declared scores again, at your own risk.
 
     Example: codebound audit rescore runs/certify-1 --learner sklearn.ensemble:RandomForestClassifier
     """

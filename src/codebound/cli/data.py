@@ -55,7 +55,7 @@ def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> 
 def get(
     name: Annotated[str, typer.Argument(help="A name from `codebound data list`.")], quiet: opt.Quiet = False
 ) -> None:
-    """Fetch a dataset into the cache, check its content, and print its folder."""
+    """Fetch a dataset, check it, and print its folder."""
     from codebound.sample.formats.catalogue import KNOWN
     from codebound.sample.formats.download import fetch
 
@@ -101,7 +101,7 @@ def save(
     holdout: opt.Holdout = None,
     folder: _Folder = None,
 ) -> None:
-    """Write a sample as an .npz file, which codebound-verify reads, and print its content hash.
+    """Write a sample as .npz for codebound-verify, and print its hash.
 
     With --holdout it is the part that `codebound certify` counts on with the same --holdout.
     """
@@ -127,7 +127,7 @@ def encode(
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Turn a sample into the table of its encoded inputs, which is a sample like any other.
+    """Turn a sample into the table of its encoded inputs.
 
     Example: codebound data encode cifar10 --encoder efficientnet:features --out table.npz
     """

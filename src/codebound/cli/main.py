@@ -70,7 +70,7 @@ _Config = Annotated[
 
 
 def _check_values(table: dict[str, Any], parameters: Any, path: Path) -> dict[str, Any]:
-    """The values by the names of the parameters, or a refusal that names the file and the key."""
+    """Return the values by parameter, or refuse a key by its name."""
     known = {_key(each): each for each in parameters if not each.is_eager}
     found: dict[str, Any] = {}
     for written, value in table.items():
@@ -106,7 +106,7 @@ def _key(parameter: Any) -> str:
 
 
 class _Group(TyperGroup):
-    """Our own verbs and those of extensions, each after the one that it names."""
+    """Our own verbs and those of extensions, in their order."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)

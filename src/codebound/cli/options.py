@@ -176,7 +176,7 @@ def keys_of(table: str, title: str) -> Any:
 
 
 def _with_file(context: typer.Context, parameter: typer.CallbackParam, given: list[str] | None) -> list[str]:
-    """Pairs of the command line, on top of those of the config file."""
+    """Pairs of the command line, then of the config file."""
     pairs = given or []
     keys = {pair.partition("=")[0] for pair in pairs}
     below = (context.default_map or {}).get(parameter.name or "", [])
@@ -189,7 +189,7 @@ Run = keys_of("run", "Settings that no claim depends on.")
 
 
 def pairs_of(table: Mapping[str, Any]) -> Iterator[str]:
-    """Pairs of a table of a config file, as they stand on the command line."""
+    """Pairs of a config table, as on the command line."""
     for key, value in table.items():
         for each in value if isinstance(value, list) else [value]:
             text = str(each).lower() if isinstance(each, bool) else str(each)
@@ -197,7 +197,7 @@ def pairs_of(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def read_keys(table: str, pairs: list[str] | None) -> dict[str, Any]:
-    """All keys of a table, with underscores, each with its value or default.
+    """Return all keys of a table with their values or defaults.
 
     Example:
         >>> read_keys("run", ["effort=quick"])["effort"]

@@ -240,7 +240,7 @@ class Result:
 
     @property
     def is_given_by_scores(self) -> bool:
-        """Return True if g is a network that was given, by its declared scores."""
+        """Return True if g is the given network by declared scores."""
         return self.certificate.has_table and self.original_errors is not None
 
     def save(self, path: Path | str) -> Path:
@@ -315,7 +315,7 @@ class Saved:
 
 
 def _write_sample(sample: Sample, design: Design, place: Path) -> str:
-    """Writes a sample where the verifier finds it, and says under which name.
+    """Write a sample for the verifier, and return its name.
 
     A large one becomes a folder of plain arrays: the verifier has an archive in its memory, and those not.
     """

@@ -59,7 +59,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class ExampleTiles:
-    """The first picks, in their order, and the first wrong ones among so many that were looked at."""
+    """The first picks in their order, and the first wrong examples."""
 
     learned: tuple[Tile, ...] = ()
     wrong: tuple[Tile, ...] = ()
@@ -73,7 +73,7 @@ def certificate_page(
     title: str,
     shown: ExampleTiles = ExampleTiles(),  # noqa: B008 - frozen
 ) -> str:
-    """The page about a certificate, with the result that is written beside it and some of the examples."""
+    """Render the page about a certificate."""
     made_by, ledger = certificate.made_by, certificate.message.ledger
     largest = max((bits for _, bits in ledger), default=1) or 1
     means, not_means = meanings(certificate, result)
@@ -186,7 +186,7 @@ _LIMITS = ("certified", "holdout", "holdout_f")
 
 
 def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Guessing, what is certified and what was measured, the largest first, for one scale."""
+    """Rows of the picture: limits and measurements, the largest first."""
     claim = certificate.claim
     rows: list[tuple[str, str, float, str]] = [
         ("certified", "certified error", claim.bound, "at most this, on new data")
@@ -310,7 +310,7 @@ def _tile(sample: Sample, number: int, said: int | None = None) -> Tile:
 
 
 def _row(stored: NDArray[np.generic], columns: Sequence[str] = ()) -> str:
-    """The first numbers of an input, with the names of their columns where it has some.
+    """The first numbers of an input, with their columns.
 
     Example:
         >>> _row(np.array([1.5, 20.0])), _row(np.array([1.5, 20.0]), ["width", "age"])

@@ -83,7 +83,7 @@ def result_rows(result: Mapping[str, Any]) -> Rows:
 
 
 def describe_yours(result: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Limit on the error of the network that was given, where the certificate is about a new classifier."""
+    """Limit on the error of the given network, beside a new classifier."""
     if not result["g_is_new"] or result["original_errors"] is None:
         return None
     found = {name: (value, words) for name, value, words in holdout_rows(result) if value != "none"}
@@ -99,7 +99,7 @@ def describe_yours(result: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def holdout_rows(result: Mapping[str, Any]) -> Rows:
-    """Rows with the promises that a test set makes, for the classifier and for the given network."""
+    """Rows with the limits that a test set gives."""
     rows = []
     if "test_n" in result:
         copies = result["test_copies_in_sample"]
@@ -196,7 +196,7 @@ def assurance_words(assurance: str) -> str:
 
 
 def original_words(result: Mapping[str, Any]) -> str:
-    """Description of the errors of the given network, with a note if the classifier shares nothing."""
+    """Describe the errors of the given network."""
     is_apart = result["g_is_new"] and "features of" not in result["network"]
     apart = "; the certified classifier shares nothing with it" if is_apart else ""
     return f"errors of the network that was given, on the whole sample{apart}"
@@ -255,7 +255,7 @@ def describe_test(found: Result) -> dict[str, Any]:
 
 
 def _has_copies(found: Result, test: Confrontation) -> bool:
-    """Return True if more test inputs occur in the sample than by chance. They are not fresh then."""
+    """Return True if too many test inputs occur in the sample. They are not fresh then."""
     return _MOST_COPIES * (found.copies or 0) > test.test.n
 
 

@@ -71,7 +71,7 @@ class Table:
 
 
 def tabulate(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> Table:
-    """A table from the names of its columns and the cells of each row.
+    """Make a table from names of columns and rows of cells.
 
     Example:
         >>> tabulate(("what", "value"), [("bits", 12)]).rows
