@@ -247,8 +247,6 @@ _OF_THE_RUN = frozenset(
         "workers",
         "address",
         "data_folder",
-        "list_methods",
-        "whole",
     }
 )
 
