@@ -131,7 +131,7 @@ def certificate_page(
             "declarations": [(line, describe_failure(line)) for line in certificate.declarations],
             "learned": certificate.is_learned,
             "terms": TERMS,
-            "unused": [word for word, is_used in used.items() if not is_used],
+            "used": used,
             "next_id": partial(next, count(1)),
         },
     )
