@@ -84,9 +84,8 @@ def certificate_page(
     if "certified" in terms and delta <= 0.5:  # the page solves the lower tail alone
         plain = {name: [asdict(term) for term in parts.each] for name, parts in terms.items()}
         slider = {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": plain}
-    is_about_f = result["original_errors"] is not None
-    used = {"f": is_about_f, "picked": certificate.has_picks, "test error": "test_n" in result}
-    used["test-set limit"] = "holdout" in result or "holdout_f" in result
+    used = {"f": result["original_errors"] is not None, "picked": certificate.has_picks}
+    used |= {"test error": "test_n" in result, "test-set limit": "holdout" in result or "holdout_f" in result}
     parts = [
         (name, f"{100 * value:.2f} %", round(100 * value / certificate.claim.bound, 1))
         for name, value in costs(certificate)

@@ -226,9 +226,8 @@ def describe_test(found: Result) -> dict[str, Any]:
     if _has_copies(found, test):
         is_fresh, words = False, ": NO GUARANTEE, these are no fresh examples"
     elif _is_made_of_f(found):
-        is_fresh, words = _doubt(
-            found, test, "it" if found.certificate.claim.subject == "f" else "your network"
-        )
+        who = "it" if found.certificate.claim.subject == "f" else "your network"
+        is_fresh, words = _doubt(found, test, who)
     told: dict[str, Any] = {"holdout": found.holdout.value} if is_fresh else {}
     told |= {
         "holdout_words": words,
