@@ -1,10 +1,10 @@
 """Counts of a certificate of format 1.0: sample, declared scores and limits, by docs/format.md."""
 
-import hashlib
 import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
+from hashlib import sha256
 
 import mpmath
 import numpy as np
@@ -12,7 +12,7 @@ from certificate_reader import must
 
 
 def hash_of(*arrays: np.ndarray, cells: bool = False) -> str:
-    digest = hashlib.sha256()
+    digest = sha256()
     for place, array in enumerate(arrays):
         name = "cells" if cells and place == 0 else array.dtype.name
         digest.update(f"{name}|{','.join(map(str, array.shape))}|".encode())
@@ -23,7 +23,7 @@ def hash_of(*arrays: np.ndarray, cells: bool = False) -> str:
 def cell(value) -> np.float64:
     """Give the number that a cell is stored as (3.2)."""
     if value is None or isinstance(value, str):
-        digits = hashlib.sha256(unicodedata.normalize("NFC", (value or "").strip()).encode()).hexdigest()
+        digits = sha256(unicodedata.normalize("NFC", (value or "").strip()).encode()).hexdigest()
         pattern = 0x7FF8 << 48 if value is None else int("7ff9" + digits[:12], 16)
         return np.uint64(pattern).view(np.float64)
     must(np.isfinite(value) and abs(value) <= 1e300, "cell that is no number")
@@ -48,7 +48,7 @@ class Sample:
     groups: np.ndarray | None = None
 
     def key(self, *parts: bytes) -> bytes:
-        return hashlib.sha256(bytes.fromhex(self.salt) + b"".join(parts)).digest()
+        return sha256(bytes.fromhex(self.salt) + b"".join(parts)).digest()
 
     @cached_property
     def inputs(self) -> list[bytes]:
@@ -74,6 +74,11 @@ class Sample:
         lists = [b"".join(self.keys[i] for i in block) for block in rows]
         keys = [self.key(*parts) for parts in zip(lists, repeats(lists), strict=True)]
         return sorted(zip(keys, rows, strict=True))
+
+    def one_row(self, t: int) -> list[int]:
+        """Give the chosen row of each cluster but the first t."""
+        blocks = self.blocks[t:]
+        return sorted(min(rows, key=lambda i: sha256(key + self.keys[i]).digest()) for key, rows in blocks)
 
     def split(self, t: int) -> tuple[list[int], list[int]]:
         """Give the known rows and the others, in the order, after the share has grown."""
@@ -159,8 +164,7 @@ def recount(sample: Sample, message, table: np.ndarray, picks=(), room=0.0) -> l
     if sample.order == "clusters":
         blocks = sample.blocks[t:]
         if message.on == "one row a cluster":
-            own = [min(rows, key=lambda i: hashlib.sha256(k + sample.keys[i]).digest()) for k, rows in blocks]
-            blocks = [(b"", [i]) for i in own]
+            blocks = [(b"", [i]) for i in sample.one_row(t)]
         fine = [[bool(right[i]) for i in rows if about[i]] for _, rows in blocks]
         fine = [all(each) for each in fine if each]
         return [{"errors": fine.count(False), "n": len(fine), "picks": 0, "of": message.loss}]

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from certificate_counts import Sample as OnPage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,35 +31,11 @@ def sample_of(values, labels, dtype="float64"):
     return Sample("t", "train", x, np.array(labels), 3, is_cells=dtype == "cells")
 
 
-def little(number):
-    return int(number).to_bytes(8, "little")
-
-
-def key(*parts):
-    return hashlib.sha256(b"".join(parts)).digest()
-
-
-def naive(sample, salt="", groups=None, clusters=None):
-    """Inputs and keys of rows, and the clusters with their keys, as the page says it."""
-    start, n = bytes.fromhex(salt), sample.n
-    inputs = []
-    for row in sample.x:
-        plain = [row.dtype.type(0) if value == 0 else value for value in row]
-        inputs.append(b"".join(np.array(value, row.dtype.newbyteorder("<")).tobytes() for value in plain))
-    whole = []
-    for i in range(n):
-        group = b"" if groups is None else little(groups[i])
-        whole.append((inputs[i] + little(sample.y[i]) + group, None if clusters is None else clusters[i]))
-    keys = [key(start, whole[i][0], little(whole[:i].count(whole[i]))) for i in range(n)]
-    if clusters is None:
-        return inputs, keys, None
-    names = list(dict.fromkeys(clusters))
-    rows = {c: sorted((i for i in range(n) if clusters[i] == c), key=lambda i: keys[i]) for c in names}
-    lists = [b"".join(keys[i] for i in rows[c]) for c in names]
-    found = [
-        (key(start, each, little(lists[:at].count(each))), rows[names[at]]) for at, each in enumerate(lists)
-    ]
-    return inputs, keys, sorted(found)
+def on_page(sample, design=None):
+    """The same sample for the program of the tests, which goes by the page."""
+    design = design or Design()
+    names = ("order", "salt", "copies", "clusters", "groups")
+    return OnPage(sample.x, sample.y, **{name: getattr(design, name) for name in names})
 
 
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 4)), min_size=1, max_size=14)
@@ -68,11 +45,11 @@ ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 4
 def test_rows_are_sorted_by_their_keys(rows, dtype, is_salted, has_groups):
     values, labels, groups = zip(*rows, strict=True)
     sample, numbers = sample_of(values, labels, dtype), np.array(groups) if has_groups else None
-    salted = {"salt": SALT, "seal": "s"} if is_salted else {}
-    found = arrange(sample, Design(groups=numbers, **salted))
-    inputs, keys, _ = naive(sample, salted.get("salt", ""), numbers)
-    assert [bytes(each) for each in found.keys] == keys
-    assert found.places.tolist() == sorted(range(sample.n), key=keys.__getitem__)
+    design = Design(groups=numbers, **({"salt": SALT, "seal": "s"} if is_salted else {}))
+    found, wanted = arrange(sample, design), on_page(sample, design)
+    inputs = wanted.inputs
+    assert [bytes(each) for each in found.keys] == wanted.keys
+    assert found.places.tolist() == sorted(range(sample.n), key=wanted.keys.__getitem__)
     pairs = [(i, j) for i in range(sample.n) for j in range(sample.n)]
     assert all((found.inputs[i] == found.inputs[j]) == (inputs[i] == inputs[j]) for i, j in pairs)
     for t in range(sample.n + 1):
@@ -107,16 +84,15 @@ def test_clusters_are_sorted_by_the_keys_of_their_rows(rows, is_salted):
     values, labels, clusters = zip(*rows, strict=True)
     sample, salted = sample_of(values, labels), {"salt": SALT, "seal": "s"} if is_salted else {}
     design = Design(order="clusters", copies="independent", clusters=np.array(clusters), **salted)
-    found = arrange(sample, design)
-    _, keys, blocks = naive(sample, salted.get("salt", ""), None, list(clusters))
+    found, wanted = arrange(sample, design), on_page(sample, design)
+    blocks = wanted.blocks
     assert found.places.tolist() == [i for _, block in blocks for i in block]
     assert [bytes(each) for each in found.cluster_keys] == [each for each, _ in blocks]
     assert found.units == len(blocks)
     for t in range(len(blocks) + 1):
         known, counted = found.split(t)
         assert known.tolist() == [i for _, block in blocks[:t] for i in block]
-        wanted = [min(block, key=lambda i: key(each, keys[i])) for each, block in blocks[t:]]
-        assert found.one_row(counted).tolist() == sorted(wanted)
+        assert found.one_row(counted).tolist() == wanted.one_row(t)
 
 
 def test_the_chosen_row_is_not_that_of_the_smallest_key_in_every_cluster():
@@ -132,15 +108,10 @@ def test_the_chosen_row_is_not_that_of_the_smallest_key_in_every_cluster():
 @given(ROWS, st.sampled_from(["rows", "file"]))
 def test_a_share_of_repeated_rows_grows_to_the_end_of_an_input(rows, order):
     values, labels, _ = zip(*rows, strict=True)
-    sample = sample_of(values, labels)
-    found = arrange(sample, Design(order=order, copies="repeated"))
-    inputs, keys, _ = naive(sample)
-    wanted = (
-        range(sample.n)
-        if order == "file"
-        else sorted(range(sample.n), key=lambda i: (key(inputs[i]), keys[i]))
-    )
-    assert found.places.tolist() == list(wanted)
+    sample, design = sample_of(values, labels), Design(order=order, copies="repeated")
+    found, wanted = arrange(sample, design), on_page(sample, design)
+    inputs = wanted.inputs
+    assert found.places.tolist() == wanted.split(0)[1]
     for t in range(sample.n + 1):
         known, counted = found.split(t)
         assert len(known) == found.cut(t) >= t
