@@ -2,9 +2,11 @@
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from count_loops import flags_of, limits_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +16,7 @@ from codebound.sample.counting import Tally, Verdicts, count, judge
 from codebound.sample.dataset import Sample
 from codebound.sample.order import Design, arrange
 from codebound.sample.questions import parse_question
+from codebound_verify.losses import Question as OnPage
 
 LABELS = np.array([0, 2, 5])  # of the columns
 LOSSES = ("wrong", "class:2", "confused:2:5", "false-alarm:5", "top:2", "cost-above:1:distance")
@@ -28,87 +31,21 @@ ROW = st.tuples(
 )
 
 
-def difference(loss, scores, label):
-    """By the table of 6.1, column by column."""
-    kind, *words = loss.split(":")
-    by_label = dict(zip(LABELS.tolist(), scores, strict=True))
-    if label not in by_label:
-        return -math.inf
-    if kind in ("confused", "false-alarm"):
-        seen = int(words[-1])
-        return max(z for j, z in by_label.items() if j != seen) - by_label[seen]
-    if kind == "cost-above":
-        y = LABELS.tolist().index(label)
-        costs = [abs(y - j) for j in range(3)]
-        dear = [z for z, cost in zip(scores, costs, strict=True) if cost > int(words[0])]
-        cheap = [z for z, cost in zip(scores, costs, strict=True) if cost <= int(words[0])]
-        return max(cheap) - max(dear) if dear else math.inf
-    others = sorted((z for j, z in by_label.items() if j != label), reverse=True)
-    return by_label[label] - others[int(words[0]) - 1 if kind == "top" else 0]
+COSTS = ((0, 1, 2), (1, 0, 1), (2, 1, 0))
 
 
-def is_about(loss, label):
-    kind, *words = loss.split(":")
-    if kind in ("class", "confused"):
-        return label == int(words[0])
-    return kind != "false-alarm" or label != int(words[0])
-
-
-def lead(scores, place=None):
-    best = sorted(scores, reverse=True)
-    if place is None:
-        return best[0] - best[1]
-    return scores[place] - max(z for j, z in enumerate(scores) if j != place)
-
-
-def tally(rows, known, picked, copies, mixed):
-    """6.3: rows are (input, label, is right); mixed inputs have several labels."""
-    seen = {x for x, _ in (*known, *picked)}
-    wrong, good = [(x, y) for x, y, fine in rows if not fine], [(x, y) for x, y, fine in rows if fine]
-    if copies == "independent":
-        return len(wrong), len(good)
-    good = [(x, y) for x, y in good if x not in seen]
-    if copies == "any":
-        return len(wrong), len({x for x, _ in good})
-    return len(set(wrong)), len({(x, y) for x, y in good if x not in mixed} - set(wrong))
-
-
-def expected(rows, loss, on, copies, groups):
-    scores = [each[2] for each in rows]
-    x, y = [each[0] for each in rows], [each[1] for each in rows]
-    right = [difference(loss, z, label) > 0 for z, label in zip(scores, y, strict=True)]
-    about = [is_about(loss, label) for label in y]
-    mixed = {each for each in x if len({b for a, b in zip(x, y, strict=True) if a == each}) > 1}
-    at = {
-        part: [i for i, each in enumerate(rows) if each[4] == part] for part in ("known", "picked", "counted")
-    }
-
-    def limit(of, does_count, is_right=right):
-        counted = [(x[i], y[i], is_right[i]) for i in at["counted"] if does_count[i]]
-        known, picked = ([(x[i], y[i]) for i in at[part]] for part in ("known", "picked"))
-        errors, fine = tally(counted, known, picked, copies, mixed)
-        picks = sum(does_count[i] for i in at["picked"])
-        return Tally(of, errors, errors + fine + picks, picks if at["picked"] else None)
-
-    kind = on.partition(":")[0]
-    if kind == "answered":
-        answers = [lead(z) > 1 for z in scores]
-        both = [a and b for a, b in zip(about, answers, strict=True)]
-        return limit("answered", both), limit("silent", [True] * len(rows), answers)
-    if kind == "predicted":
-        return (limit(loss, [a and lead(z, 2) > 0 for a, z in zip(about, scores, strict=True)]),)
-    if kind == "each class":
-        return tuple(
-            limit(f"class {c}", [a and each == c for a, each in zip(about, y, strict=True)])
-            for c in (0, 2, 5)
-        )
-    if kind == "each group":
-        parts = sorted(set(groups))
-        return tuple(
-            limit(f"group {g}", [a and each == g for a, each in zip(about, groups, strict=True)])
-            for g in parts
-        )
-    return (limit(loss, about),)
+def looped(rows, **places):
+    """The same rows for the loops of the tests."""
+    return SimpleNamespace(
+        inputs=np.array([each[0] for each in rows]),
+        y=np.array([each[1] for each in rows]),
+        values=np.array([each[2] for each in rows]),
+        groups=np.array([each[0] // 2 for each in rows]),  # copies have one
+        room=np.zeros(len(rows)),
+        theta=0.0,
+        classes=LABELS.tolist(),
+        **places,
+    )
 
 
 def sample_of(rows):
@@ -127,17 +64,16 @@ def test_counts_are_those_of_loops(rows, loss, on, copies, may_pick):
     if not may_pick or on.startswith(("answered", "predicted")):
         rows = [(*each[:4], each[4].replace("picked", "counted")) for each in rows]
     part = np.array([each[4] for each in rows])
-    groups = np.array([each[0] // 2 for each in rows])  # copies have one
-    question = parse_question(loss, on)
-    found = arrange(sample_of(rows), Design(copies=copies, groups=groups))
-    verdicts = judge(question, np.array([each[2] for each in rows]), found.sample.y, classes=LABELS)
-    options = {
-        "question": question,
-        "known": np.flatnonzero(part == "known"),
-        "picked": np.flatnonzero(part == "picked") if (part == "picked").any() else None,
-        "classes": LABELS,
-    }
-    wanted = expected(rows, loss, on, copies, groups.tolist())
+    known, picked = np.flatnonzero(part == "known"), np.flatnonzero(part == "picked")
+    picked = picked if len(picked) else None
+    loops, question = (
+        looped(rows, known=known, counted=np.flatnonzero(part != "known")),
+        parse_question(loss, on),
+    )
+    found = arrange(sample_of(rows), Design(copies=copies, groups=loops.groups))
+    verdicts = judge(question, loops.values, loops.y, classes=LABELS)
+    options = {"question": question, "known": known, "picked": picked, "classes": LABELS}
+    wanted = tuple(Tally(*each) for each in limits_of(loops, OnPage(loss, on, COSTS), copies, picked))
     if len(wanted) == 1 and wanted[0].n == 0 and not on.startswith("each"):
         with pytest.raises(DataError, match="nothing can be said"):
             count(found, verdicts, **options)
@@ -150,7 +86,9 @@ def test_counts_of_clusters_are_those_of_loops(rows, loss, on):
     clusters = np.array([each[0] // 2 + 2 * each[3] for each in rows])
     question = parse_question(loss, on)
     found = arrange(sample_of(rows), Design(order="clusters", copies="independent", clusters=clusters))
-    verdicts = judge(question, np.array([each[2] for each in rows]), found.sample.y, classes=LABELS)
+    loops = looped(rows)
+    verdicts = judge(question, loops.values, loops.y, classes=LABELS)
+    about, right, _ = flags_of(loops, OnPage(loss, "all", COSTS))
     known, counted = found.split(found.units // 2)
     rows_of = {}
     for i in counted.tolist():
@@ -161,7 +99,7 @@ def test_counts_of_clusters_are_those_of_loops(rows, loss, on):
         assert all(len(each) == 1 for each in rows_of.values())
     fine = []
     for each in rows_of.values():
-        own = [difference(loss, rows[i][2], rows[i][1]) > 0 for i in each if is_about(loss, rows[i][1])]
+        own = [right[i] for i in each if about[i]]
         fine += [all(own)] if own else []
     options = {"question": question, "known": known, "classes": LABELS}
     if not fine:

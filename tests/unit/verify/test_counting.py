@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from loss_loops import difference_of
+from count_loops import flags_of, limits_of
 
 from codebound_verify.counting import Tally, recount
 from codebound_verify.losses import Question
@@ -34,6 +34,8 @@ class Scores:
 class World:
     """Random rows, of few inputs: 17 known, of which none counts."""
 
+    classes = CLASSES
+
     def __init__(self, seed: int, *, has_clusters: bool = False) -> None:
         random = np.random.default_rng(seed)
         self.inputs = random.integers(0, 25, ROWS)
@@ -57,46 +59,6 @@ class World:
         header = SimpleNamespace(sample=SimpleNamespace(copies=copies))
         scores = Scores(self.values, self.room, self.theta)
         return recount(question, header, SimpleNamespace(y=self.y), self, scores, picked)
-
-
-def flags_of(world, question):
-    """For each row: is the limit about it, and is it right; and the same of silence (6.1, 7.8)."""
-    about, right, silent = [], [], []
-    for i in range(ROWS):
-        z, label, room = world.values[i].tolist(), int(world.y[i]), world.room[i]
-        named = question.numbers[0] if question.kind in ("class", "confused", "false-alarm") else None
-        own = named is None or (label == named) != (question.kind == "false-alarm")
-        fine = label in CLASSES and difference_of(question, z, label, CLASSES) - world.theta > room
-        lead = None
-        if question.threshold is not None:
-            top = sorted(z)
-            lead = top[-1] - top[-2] - question.threshold
-        if question.predicted is not None:
-            column = CLASSES.index(question.predicted)
-            lead = z[column] - max(z[:column] + z[column + 1 :])
-        if lead is not None:
-            own, fine = own and lead > -room, fine and lead > room
-        about.append(own)
-        right.append(fine)
-        silent.append(lead is not None and lead > room)
-    return about, right, silent
-
-
-def count(world, about, right, copies, picked):
-    """6.3, in sets."""
-    rows = [i for i in world.counted.tolist() if about[i] and i not in picked]
-    seen = {int(world.inputs[i]) for i in (*world.known.tolist(), *picked)}
-    wrong = [i for i in rows if not right[i]]
-    good = [i for i in rows if right[i]]
-    if copies == "independent":
-        return len(wrong), len(good)
-    good = [i for i in good if world.inputs[i] not in seen]
-    if copies == "any":
-        return len(wrong), len({int(world.inputs[i]) for i in good})
-    labels = {(int(i), int(label)) for i, label in zip(world.inputs, world.y, strict=True)}
-    good = [i for i in good if sum(each == world.inputs[i] for each, _ in labels) == 1]
-    records = {(int(world.inputs[i]), int(world.y[i])) for i in wrong}
-    return len(records), len({(int(world.inputs[i]), int(world.y[i])) for i in good} - records)
 
 
 LOSSES = {
@@ -123,19 +85,7 @@ def test_counts_are_those_of_loops(loss, on):
             world.theta = 1.0
         if kind == "picked":
             picked = world.counted[::5]
-        about, right, silent = flags_of(world, question)
-        parts = {question.loss: about}
-        if on == "each class":
-            parts = {f"class {c}": np.array(about) & (world.y == c) for c in CLASSES}
-        if on == "each group":
-            parts = {f"group {g}": np.array(about) & (world.groups == g) for g in (1, 11, 21)}
-        if on.startswith("answered"):
-            parts = {"answered": about, "silent": [True] * ROWS}
-        wanted, places = [], [] if picked is None else picked.tolist()
-        for of, mask in parts.items():
-            errors, good = count(world, mask, silent if of == "silent" else right, copies, places)
-            own = None if picked is None else int(sum(mask[i] for i in places))
-            wanted.append(Tally(of, errors, errors + good + (own or 0), own))
+        wanted = [Tally(*each) for each in limits_of(world, question, copies, picked)]
         assert world.tallies(question, copies, picked) == tuple(wanted), (copies, kind, seed)
 
 
