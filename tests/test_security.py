@@ -12,7 +12,6 @@ from example_files import file_of
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 PAGE = (ROOT / "SECURITY.md").read_text()
-VERIFIER = sorted((SOURCES / "codebound_verify").rglob("*.py"))
 ALL = sorted(SOURCES.rglob("*.py"))
 DANGEROUS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "subprocess", "socket", "ctypes", "urllib"}
 DANGEROUS |= {"http", "requests", "runpy", "code"}

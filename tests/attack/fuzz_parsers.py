@@ -131,12 +131,6 @@ def in_folder(read: Callable[[Path], object], name: str) -> Callable[[Path], obj
     return run
 
 
-def inside(path: Path, first: str) -> Path:
-    while path.name != first:
-        path = path.parent
-    return path
-
-
 def targets() -> dict[str, Target]:
     """Every parser that reads what a stranger may have written, and the files that were kept for it."""
     found = _parsers()

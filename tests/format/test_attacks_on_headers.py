@@ -16,9 +16,6 @@ from file_writer import (
     write_file,
 )
 
-LINEAR = [[1, "1"]]
-
-
 # Container and header
 
 

@@ -153,10 +153,6 @@ def adaptive(q, j=0, *, limit=None, rows=False, columns=False, kind=0, stride=1)
     return Tensor(write, q * step(j), q, j, limit)
 
 
-def zero(shape) -> Tensor:
-    return Tensor(lambda coder, name: coder.gamma(2), np.zeros(shape), np.zeros(shape, int))
-
-
 def dense(q, j=0, *, limit=None) -> Tensor:
     q = np.asarray(q)
     limit = limit or max(1, int(np.abs(q).max()))
@@ -313,23 +309,6 @@ def witness_of(x: np.ndarray, w: np.ndarray) -> bytes:
     )
 
 
-IDS = {
-    "linear": 1,
-    "conv": 2,
-    "max pool": 3,
-    "average pool": 4,
-    "global average pool": 5,
-    "residual": 6,
-    "local conv": 7,
-    "normalised conv": 8,
-    "dictionary": 9,
-    "views": 10,
-}
-
-
 def pack_bits(bits: str) -> bytes:
     padded = bits + "0" * (-len(bits) % 8)
     return bytes(int(padded[i : i + 8], 2) for i in range(0, len(padded), 8))
-
-
-WEIGHT = np.array([[1, 2, -1, -1], [-1, -1, 1, 2], [1, -2, 1, -2]])

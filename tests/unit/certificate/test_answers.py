@@ -18,7 +18,6 @@ from codebound_networks.views.rebuild import with_weights
 
 DIGITS = load_sample("digits")
 SAMPLE = DIGITS.select(range(400), role="train")
-FRESH = DIGITS.select(range(900, 1797), role="unlabelled")
 
 
 def untrained(seed=0):

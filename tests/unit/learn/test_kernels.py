@@ -14,7 +14,6 @@ from codebound.learn.patch_features import PatchFeatures
 from codebound.run.device import exact_products
 
 N, SIZE, CLASSES, GAMMA, UNIT, RIDGE = 40, 16, 3, 1.0, 1e4, 0.25
-HALF = SIZE // 2
 FOLDING = PatchFeatures(count=2, grid=2)  # of vectors of 2 x 2 x 2 x 2 numbers
 BATCHES = (slice(0, 6), slice(7, 9), slice(20, 23), slice(23, 40))
 

@@ -5,10 +5,9 @@ import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
-import cbound_writer as reference
 import numpy as np
 import pytest
-from worlds.samples import written_clusters
+from worlds.samples import WEIGHT, written_clusters
 
 from codebound.certificate.offers import issue
 from codebound.known.messages import Options, Setting
@@ -24,7 +23,7 @@ from codebound_networks.codes.static import frequency_table
 from codebound_networks.codes.tensors import Dense, Static
 
 CHAIN = Chain((1, 2, 2), (Linear(3, False),))
-GOOD, POOR = reference.WEIGHT, -reference.WEIGHT
+GOOD, POOR = WEIGHT, -WEIGHT
 
 
 def clusters(n: int = 400, role: str = "train"):

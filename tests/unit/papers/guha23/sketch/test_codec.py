@@ -57,7 +57,7 @@ def literal_message(tensor: reference.Tensor) -> Bits:
     for _ in range(4):  # no subspace, margin, base and stack
         coder.bit(0)
     coder.gamma(1)
-    coder.gamma(reference.IDS["linear"])
+    coder.gamma(1)  # linear
     coder.bit(0)
     tensor.write(coder, "0.weight")
     return behind("111110", coder)
