@@ -63,10 +63,8 @@ class Reading:
     texts: bool = False
 
     @classmethod
-    def like(cls, role: str, sample: Sample | None, *, texts: bool = False) -> Reading:
+    def like(cls, role: str, sample: Sample, *, texts: bool = False) -> Reading:
         """Return the options that read another sample alike."""
-        if sample is None:
-            return cls(role, texts=texts)
         cells = sample.is_cells if sample.columns else None
         shape = () if sample.features else sample.input_shape  # what was encoded had another
         return cls(role, sample.classes, sample.class_names, sample.columns, cells, shape, texts)

@@ -73,7 +73,7 @@ def load_sample(
     """
     if role not in ROLES:
         raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
-    how = Reading.like(role, like, texts=texts)
+    how = Reading(role, texts=texts) if like is None else Reading.like(role, like, texts=texts)
     return align_labels(_load(spec, folder, how), how.class_names)
 
 
