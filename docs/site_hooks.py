@@ -27,6 +27,7 @@ ELSEWHERE = (
     "results/any_learner.md",
     "results/everyday.md",
     "results/paper_items.md",
+    "results/real_tables.md",
     "results/reproduction.md",
     "results/sketched_pruning.md",
 )
