@@ -14,6 +14,7 @@ import pytest
 import torch
 from scipy.stats import binom
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from codebound.bits.plain_code import PICKS
@@ -148,7 +149,8 @@ def test_known_rows_that_count_are_caught():
 
 @pytest.mark.slow
 def test_known_rows_that_count_for_a_learner_are_caught(monkeypatch):
-    monkeypatch.setattr(usual_learners, "list_candidates", two_learners)
+    learner = Candidate("neighbours", "one", "scaled", KNeighborsClassifier(1), lambda *_: 0.0)
+    monkeypatch.setattr(usual_learners, "list_candidates", lambda *_: [learner])
     assert exceeds(misses(rows, 60, 200, with_known_rows, method="scores", effort="standard"), 200)
 
 
