@@ -64,8 +64,14 @@ def tables() -> Iterator[tuple[str, Any, Any]]:
         y = y if y.ndim == 1 else y[:, 0]
         yield name, pd.DataFrame(x).add_prefix("x"), y > np.median(y) if len(set(y)) > 20 else y
     public_sets.SETS["mlbench"] = public_sets.PublicSet(
-        *("tables", "r-cran-mlbench", "usr/lib/R/site-library/mlbench/data/"),
-        *({"train": {f"{name}.rda": digest for name, digest in DIGESTS.items()}}, {}, (), 0, _refuse),
+        title="tables of mlbench",
+        package="r-cran-mlbench",
+        folder="usr/lib/R/site-library/mlbench/data/",
+        parts={"train": {f"{name}.rda": digest for name, digest in DIGESTS.items()}},
+        sizes={},
+        input_shape=(),
+        classes=0,
+        parse=_refuse,
     )
     fetch("mlbench")
     for file, content in public_sets.contents("mlbench", "train").items():
