@@ -30,13 +30,13 @@ LARGEST_IMPORT = 100
 """Modules of ours that a certificate may load: what nobody needs is not read, and not in the way."""
 MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
-    "codebound": (23_756, 115),
+    "codebound": (23_729, 115),
     "codebound_networks": (10_766, 70),
     "codebound_papers": (23_834, 127),
     "codebound_verify": (9_266, 64),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not
-    "codebound": 16_312,
+    "codebound": 16_311,
     "codebound_networks": 7_507,
     "codebound_papers": 16_790,
     "codebound_verify": 6_563,
