@@ -307,7 +307,7 @@ def page(lines: list[dict[str, Any]]) -> str:
         f"mean of the bound ratios: **{np.mean(bounds):.3f}** (aim {MOST_ON_AVERAGE})",
         f"sets above {MOST_ON_ONE}: {', '.join(far) or 'none'}",
         f"test error of g above {MOST_ERRORS} times the rival's: {', '.join(weak) or 'none'}",
-        f"bits above a hold-out set of the same learner, share and errors: {' or '.join(map(str, bits))} (aim 3)",
+        f"bits above a hold-out set of the same learner, share and errors: {bits[0]} to {bits[-1]} (aim 3)",
         f"failures: {len(failures)} of {len(lines)}" + "".join(f"; {each['failure']}" for each in failures),
     ]
     return (
