@@ -74,7 +74,7 @@ def offer_of(
     rest: Any = dict.fromkeys(each.name for each in fields(Offer))
     rest |= {
         "bits": SimpleNamespace(length=1),
-        "tallies": (SimpleNamespace(errors=errors, n=n),),
+        "limits": (SimpleNamespace(errors=errors, n=n),),
         "outcome": SimpleNamespace(
             is_recounted=is_recounted, form=FIRST_TABLE if is_recounted else USUAL_SPLIT
         ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import REFUTED, Format, emit, listener, note
+from codebound.cli.console import NEXT_BEST, REFUTED, Format, emit, listener, note
 from codebound.cli.options import RUN, option, start_engine
 from codebound.methods.search import list_methods
 from codebound.report.templates import Table, tabulate
@@ -77,7 +77,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool, verbose: bool = F
     """Prints the result; the sentence and the way to check it go to stderr.
 
     Raises:
-        typer.Exit: With status 3, after all is printed, where test data refute the certificate.
+        typer.Exit: After all is printed: with status 3 where test data refute the certificate, with 4
+            where a better one was refused, which is a defect.
     """
     from codebound.report.html import class_rows, offer_rows
     from codebound.report.summary import closing_lines, result_rows, skipped_lines
@@ -94,5 +95,5 @@ def print_result(saved: Saved, output: Format, *, quiet: bool, verbose: bool = F
         said = [*result["notes"], *skipped_lines(result["methods_skipped"])] if verbose else []
         said += [DEVELOPED] if verbose and result["developed"] else []
         note("\n".join(filter(None, [*said, *closing_lines(saved)])))
-    if result.get("refuted_by_test"):
-        raise typer.Exit(REFUTED)
+    if result.get("refuted_by_test") or result["refusals"]:
+        raise typer.Exit(REFUTED if result.get("refuted_by_test") else NEXT_BEST)

@@ -19,8 +19,8 @@ _GLUE = "\ue000"  # stands for a space at which no line is broken; no text has i
 _PER_CENT = re.compile(r"(?<=\d) (?=%)")
 _LONG = 24  # letters: longer words are paths and hashes
 _PIPED_WIDTH = 160  # columns when nobody looks at a terminal: files and pipes should not be folded
-REFUTED = 3
-"""Exit status where test data refute what was certified: a script must not miss it."""
+REFUTED, NEXT_BEST = 3, 4
+"""Exit statuses where test data refute what was certified, and where a better certificate was refused."""
 
 
 class Format(str, Enum):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import typer
 from scipy.stats import beta
 from worlds.bright_rows import offer_of
 from worlds.outcomes import issued, outcome, task_of
@@ -54,7 +55,9 @@ def test_the_next_best_certificate_is_issued_where_one_is_refused(refusing, tmp_
     saved = found.save_to(tmp_path / "cert")
     recorded = json.loads((tmp_path / "cert" / "result.json").read_text())["refusals"]
     assert [each["reasons"] for each in recorded] == [["Message: odd."]]
-    print_result(saved, Format.table, quiet=False)
+    with pytest.raises(typer.Exit) as ended:
+        print_result(saved, Format.table, quiet=False)
+    assert ended.value.exit_code == 4
     assert "so that the next best certificate was issued" in " ".join(capsys.readouterr().err.split())
 
 
