@@ -31,7 +31,7 @@ LARGEST_IMPORT = 100
 MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
     "codebound": (23_729, 115),
-    "codebound_networks": (10_766, 70),
+    "codebound_networks": (10_735, 70),
     "codebound_papers": (23_834, 127),
     "codebound_verify": (9_266, 64),
 }
@@ -47,14 +47,14 @@ LONGEST_WALKS = {  # functions and files of the product, of the second program; 
     ),
     "picks": (
         "certify digits --holdout 0.2 --method picks --run effort=quick --out picks --quiet",
-        (420, 47), (172, 24), (79, 2, 4, 35),
+        (425, 47), (172, 24), (79, 2, 4, 35),
     ),
     "verify": (
-        "verify default/certificate.cbound --data default/sample.npz", (14, 4), (203, 28), (13, 2, 4, 37)
+        "verify default/certificate.cbound --data default/sample.npz", (14, 4), (202, 28), (13, 2, 4, 37)
     ),
     "compare": (
         "compare --model linear --data digits --holdout 0.2 --out compare",
-        (850, 106), (183, 23), (78, 50, 54, 33),
+        (840, 105), (182, 23), (78, 50, 53, 33),
     ),
 }  # fmt: skip
 """What is on the way of a command, as ``benchmarks/walk.py`` counts it on one thread."""
