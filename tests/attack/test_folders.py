@@ -12,6 +12,7 @@ from worlds.samples import written_clusters
 from codebound.certification import certify
 from codebound.classifier import load_classifier
 from codebound.request import Run
+from codebound.run.errors import FormatError
 from codebound_verify.__main__ import main as verify
 
 SAMPLE = written_clusters(200)
@@ -159,10 +160,14 @@ def test_opening_a_folder_runs_nothing(folders, codebound, verb):
 
 
 @pytest.mark.parametrize("found", [5, None, {"a": 1}, "abc", [5, {"levels": 3}]])
-def test_names_that_are_none_are_left_out(folders, found):
+def test_names_that_are_none_are_refused_and_missing_ones_left_out(folders, found):
     path = Path("chain/result.json")
     told = json.loads(path.read_text())
     for inputs in (found, {**told["inputs"], "columns": found}):
         path.write_text(json.dumps({**told, "class_names": found, "inputs": inputs}))
-        g = load_classifier("chain")
-        assert (g.class_names, g.columns) == ((), ())
+        if found is None:
+            g = load_classifier("chain")
+            assert (g.class_names, g.columns) == ((), ())
+        else:
+            with pytest.raises(FormatError, match="names of classes and columns"):
+                load_classifier("chain")
