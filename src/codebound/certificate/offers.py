@@ -262,10 +262,10 @@ class Offer:
         return self.bound
 
     @property
-    def rank(self) -> tuple[float, int]:
+    def rank(self) -> tuple[bool, float, int]:
         """Smaller is better; what the second program repeats by itself wins unless it is clearly worse."""
         is_declared = self.outcome.is_recounted and not self.is_vacuous
-        return (self.value / _CLEARLY if is_declared else self.value), self.bits.length
+        return self.is_vacuous, (self.value / _CLEARLY if is_declared else self.value), self.bits.length
 
     @property
     def is_held_out(self) -> bool:

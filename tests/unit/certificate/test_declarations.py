@@ -10,7 +10,7 @@ from worlds.outcomes import CODES, FORMS, SAMPLE, issued, outcome, table_of, tas
 from codebound.bits.plain_code import FIRST_TABLE, NETWORK, PICKS, TABLE, USUAL_SPLIT
 from codebound.certificate.decoding import decode, require_declared
 from codebound.certificate.offers import assess, draft, table_outcome
-from codebound.certificate.words import ONLY_TABLE, find_unnamed, require_learned
+from codebound.certificate.words import ONLY_TABLE, require_learned, require_names
 from codebound.known.encoder import Encoder
 from codebound.known.score_tables import Biased
 from codebound.report.plain import describe_failure
@@ -81,15 +81,17 @@ def test_learned_tensors_are_named_and_others_are_refused():
 def test_names_are_compared_with_those_of_the_certificate():
     certificate, *_ = issued(USUAL_SPLIT, sample=NAMED)
     told = {"class_names": ["a", "b", "c"], "inputs": {"columns": []}}
-    assert find_unnamed(certificate, told) == ""
-    with pytest.raises(FormatError, match="answers would have wrong names"):
-        find_unnamed(certificate, {**told, "class_names": ["b", "a", "c"]})
+    require_names(certificate, told)
+    require_names(certificate, {})  # nothing is beside it
     silent = replace(certificate, declarations=("nothing",))
-    assert find_unnamed(silent, told) == "the weights in g.safetensors and the names in result.json"
+    require_names(silent, {**told, "class_names": []})
+    for file, names in ((certificate, ["b", "a", "c"]), (certificate, []), (silent, ["a", "b", "c"])):
+        with pytest.raises(FormatError, match="answers would have wrong names"):
+            require_names(file, {**told, "class_names": names})
     more = "The names of classes and columns, as in result.json, have SHA-256 0."
     twice = replace(certificate, declarations=(*certificate.declarations, more))
     with pytest.raises(FormatError, match="says twice"):
-        find_unnamed(twice, told)
+        require_names(twice, told)
 
 
 def test_a_network_is_decoded_from_the_file_alone():

@@ -79,6 +79,12 @@ def test_what_the_second_program_repeats_wins_unless_another_is_better_by_a_tent
     assert min(offers, key=lambda each: each.rank).method == wins
 
 
+def test_what_says_no_more_than_guessing_comes_after_all_others():
+    vacuous = replace(offer_of(0.5, method="replayed"), is_vacuous=True)
+    declared = offer_of(0.49, is_recounted=True, method="declared")
+    assert min([vacuous, declared], key=lambda each: each.rank) is declared
+
+
 @pytest.mark.parametrize(
     ("bound", "errors", "first"),
     [(0.1, 8, "declared"), (0.1, 9, "replayed"), (0.1001, 8, "replayed"), (0.095, 0, "declared")],
