@@ -414,9 +414,14 @@ def example_picture() -> str:
     run = json.loads(EXAMPLE.read_text())
     tested, learned = run["test_errors"] / run["test_n"], run["known_errors"] / run["known"]
     rows = (
-        ("Certified error", "proven; no untouched test set needed", "proven", run["bound"]),
-        ("Hold-out limit", f"from {run['test_n']} untouched digits", "limit", run["holdout"]),
-        ("Test error", f"{run['test_errors']} of {run['test_n']} untouched digits", "seen", tested),
+        (
+            "Certified error",
+            f"{run['errors']} of {run['n']} that it did not learn from",
+            "proven",
+            run["bound"],
+        ),
+        ("Hold-out limit", f"the same classifier on {run['test_n']} others", "limit", run["holdout"]),
+        ("Test error", f"{run['test_errors']} of these {run['test_n']}", "seen", tested),
         ("Training error", f"{run['known_errors']} of {run['known']} that it learned from", "seen", learned),
     )
     most = 1.1 * max(value for *_, value in rows)

@@ -1,4 +1,4 @@
-"""The checks of a certificate in their order. Later ones need what earlier ones found."""
+"""The checks of a certificate in their order, behind ``read_container``; later ones need earlier ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bit strings of exact length, and numbers in plain bits: all of a message but networks (docs/format.md, 5).
+"""Bits and words of messages: all but networks (docs/format.md, 5); ``FORMS`` has the word of each form.
 
 Writer and reader have the same verbs, which return the value: a function that is given either codes in both
 directions. A reader looks at no value it is given.
@@ -192,7 +192,7 @@ class PlainReader(PlainCoder):
 USUAL_SPLIT, SPLIT, PICKS = "usual split", "another split", "picks"
 FIRST_TABLE, TABLE, NETWORK = "first table", "another table", "network"
 FORMS = (USUAL_SPLIT, FIRST_TABLE, TABLE, SPLIT, PICKS, NETWORK)
-"""The form of every word: as many ones as its place says, and a zero."""
+"""Of each word, as many ones as its place says; ``RuleChoice``, ``TableChoice`` and ``Message`` write it."""
 RULES = (USUAL_SPLIT, SPLIT, PICKS)
 """Forms whose classifier the second program learns from the sample."""
 TABLES = (FIRST_TABLE, TABLE)

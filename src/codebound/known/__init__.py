@@ -1,1 +1,1 @@
-"""Information fixed without the counted examples: encoders and first shares."""
+"""Information fixed without the counted examples: shares, encoders, and learners, free to change."""

@@ -1,1 +1,1 @@
-"""Rules that both programs replay: features, kernel ridge regression, picking."""
+"""Rules that both programs replay; only ``compare_rules``, which chooses one, is free to change."""

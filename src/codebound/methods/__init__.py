@@ -1,1 +1,1 @@
-"""Methods of certify: each proposes messages, the smallest bound is kept."""
+"""Methods of certify: each offers classifiers, and ``Offer.rank`` says which is issued."""

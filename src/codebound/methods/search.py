@@ -61,11 +61,11 @@ METHODS = {
         is_own=True,
     ),
 }
-"""Our own, the strongest for their time first: the later ones end early where they have no chance."""
+"""Our own; the later ones end early where they have no chance. Spare ones come last of all."""
 
 
 def list_methods() -> dict[str, Method]:
-    """All methods, in the order in which ``auto`` tries them: our own, then those of extensions.
+    """All methods, in the order in which ``auto`` tries them: our own, those of extensions, and spare ones.
 
     Example:
         >>> list(list_methods())[:2]

@@ -1,4 +1,4 @@
-"""Counts, limits and bound of a claim (docs/format.md, section 6)."""
+"""Counts, limits and bound of a claim: the only counts that it rests on (docs/format.md, section 6)."""
 
 from __future__ import annotations
 

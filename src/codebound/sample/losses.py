@@ -2,7 +2,8 @@
 
 Each kind is a final class that knows all that is ever asked about it. To add one, write in this file a frozen
 dataclass and name it in ``LOSSES``: its ``kind`` is the first word of its name, its fields are the others, as
-``spelling`` says. A loss of a message has a ``number``, and goes into the page first.
+``spelling`` says; then the same in ``codebound_verify/losses.py``. A loss of a message has a ``number``, and
+goes into a new version of the page first. Hold-outs have losses of their own (``holdout/units.py``).
 """
 
 from __future__ import annotations
