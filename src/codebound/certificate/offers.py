@@ -274,7 +274,7 @@ class Offer:
 
 
 def prefer_fewer_errors(offers: list[Offer]) -> list[Offer]:
-    """Put a recounted offer before a replayed one that promises no more and errs more often, by a tenth.
+    """Put a recounted offer first where its bound is no larger than the best, and its errors a tenth fewer.
 
     Such a classifier learned from more examples, so that fewer count.
     """

@@ -123,15 +123,15 @@ def fit_again(certificate: Certificate, sample: Sample) -> ScoreTable:
 def learn_whole(outcome: Outcome, task: Task, learner: Any) -> nn.Module | None:
     """The learner of an outcome, fitted on the whole sample; None where that is not known, or takes long."""
     arranged, made = task.arranged, outcome.made
-    with suppress(
-        DataError, ModelError, RoomError, UsageError
-    ):  # a comparison, and no part of the certificate
-        if outcome.form in RULES and made.rule.supports_each * arranged.sample.n <= _MOST_WHOLE:
-            found = carry_out(made.rule, arranged, form=FIRST_TABLE, first=arranged.units - 1)
-            return KernelNetwork.of(found, arranged.sample)
-        if hasattr(learner, "fit"):
+    # a comparison, and no part of the certificate
+    with suppress(DataError, ModelError, RoomError, UsageError):
+        if outcome.form in RULES:
+            if made.rule.supports_each * arranged.sample.n <= _MOST_WHOLE:
+                found = carry_out(made.rule, arranged, form=FIRST_TABLE, first=arranged.units - 1)
+                return KernelNetwork.of(found, arranged.sample)
+        elif isinstance(made, ScoreTable) and hasattr(learner, "fit"):
             return learn_scores(learner, arranged, arranged.units).classifier
-        if isinstance(made, ScoreTable) and is_usual(made.by):
+        elif isinstance(made, ScoreTable) and is_usual(made.by):
             return learn_usual(made.by, arranged, arranged.units).classifier
     return None
 

@@ -1,6 +1,7 @@
 """Declared scores: which tables are offered, with which biases, and the usual learner of the known share."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -264,3 +265,9 @@ def test_your_learner_of_the_whole_sample_stands_beside_the_test():
     found = certify(sample, learner=learner, test=test, method="scores", run=Run(effort="quick"))
     whole = GaussianNB().fit(sample.x, sample.y)
     assert found.errors_of_whole == (whole.predict(test.x) != test.y).sum()
+
+
+def test_a_split_is_never_compared_with_the_learner_that_was_given():
+    split = SimpleNamespace(form=USUAL_SPLIT, made=SimpleNamespace(rule=SimpleNamespace(supports_each=1)))
+    task = SimpleNamespace(arranged=SimpleNamespace(sample=SimpleNamespace(n=10**6)))
+    assert scores.learn_whole(split, task, GaussianNB()) is None
